@@ -1,0 +1,10 @@
+//! The engines of atomsan: one module an algorithm, each `events in → findings out`.
+//!
+//! [`engine::Engine`] is the interface of all of them. The pieces that several algorithms share
+//! have modules of their own.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod regions;
+
+pub use engine::{Context, Engine, Findings, Occurrence, Stat};

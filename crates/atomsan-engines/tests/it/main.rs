@@ -1,0 +1,6 @@
+//! Tests of the engines through their interface: the papers' examples by name, and random traces
+//! against oracles.
+
+mod oracle;
+mod random;
+mod trace;

@@ -1,0 +1,139 @@
+//! Which functions are expected to be atomic.
+//!
+//! A specification is a text file, one pattern a line: `pattern` includes, `!pattern` excludes,
+//! a line that starts with `#` is a comment. A pattern is a glob over the whole function name (`*` and `?` match any
+//! characters, also `/` and `.`); the last line that matches decides. Where no line matches, the
+//! answer is *no* if the file includes anything, and the default otherwise.
+//!
+//! The default is that every function is atomic except entry points: a function that is the
+//! bottom-most frame of its thread (`main`, a thread's `run`).
+
+use globset::{GlobBuilder, GlobMatcher};
+use std::path::Path;
+
+/// Whether a function is a region that should be atomic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Atomic {
+    /// Unless it is the bottom-most frame of its thread.
+    #[default]
+    UnlessEntry,
+    /// Always.
+    Yes,
+    /// Never.
+    No,
+}
+
+/// A list of patterns that decides for each function whether it should be atomic.
+#[derive(Clone, Debug, Default)]
+pub struct Spec {
+    rules: Vec<(GlobMatcher, bool)>,
+    includes: bool,
+}
+
+/// A line of a specification that is not a pattern.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{file}:{line}: {reason}; expected a function name pattern such as `Account.*` or `!*.run`"
+)]
+pub struct SpecError {
+    file: String,
+    line: usize,
+    reason: String,
+}
+
+impl Spec {
+    /// Parses the text of a specification; `file` is for error messages.
+    pub fn parse(file: &Path, text: &str) -> Result<Spec, SpecError> {
+        let mut spec = Spec::default();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let (pattern, include) = match line.strip_prefix('!') {
+                Some(rest) => (rest.trim(), false),
+                None => (line, true),
+            };
+            let glob = GlobBuilder::new(pattern)
+                .literal_separator(false)
+                .backslash_escape(true)
+                .build()
+                .map_err(|error| SpecError {
+                    file: file.display().to_string(),
+                    line: number + 1,
+                    reason: error.to_string(),
+                })?;
+            if pattern.is_empty() {
+                return Err(SpecError {
+                    file: file.display().to_string(),
+                    line: number + 1,
+                    reason: "`!` without a pattern".into(),
+                });
+            }
+            spec.rules.push((glob.compile_matcher(), include));
+            spec.includes |= include;
+        }
+        Ok(spec)
+    }
+
+    /// What the specification says of the function with this name.
+    pub fn decide(&self, name: &str) -> Atomic {
+        match self
+            .rules
+            .iter()
+            .rev()
+            .find(|(glob, _)| glob.is_match(name))
+        {
+            Some((_, true)) => Atomic::Yes,
+            Some((_, false)) => Atomic::No,
+            None if self.includes => Atomic::No,
+            None => Atomic::UnlessEntry,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(text: &str, name: &str) -> Atomic {
+        Spec::parse(Path::new("spec"), text).unwrap().decide(name)
+    }
+
+    #[test]
+    fn without_rules_all_but_entry_points() {
+        assert_eq!(decide("", "Lift.doMoving"), Atomic::UnlessEntry);
+        assert_eq!(decide("# only a comment\n\n", "f"), Atomic::UnlessEntry);
+    }
+
+    #[test]
+    fn includes_make_the_rest_non_atomic() {
+        assert_eq!(decide("Lift.*", "Lift.doMoving"), Atomic::Yes);
+        assert_eq!(decide("Lift.*", "Controls.claimUp"), Atomic::No);
+    }
+
+    #[test]
+    fn excludes_alone_keep_the_default() {
+        assert_eq!(decide("!*.run", "Lift.run"), Atomic::No);
+        assert_eq!(decide("!*.run", "Lift.doMoving"), Atomic::UnlessEntry);
+    }
+
+    #[test]
+    fn the_last_matching_line_decides() {
+        let text = "*\n!Lift.*\nLift.doIdle";
+        assert_eq!(decide(text, "Lift.doIdle"), Atomic::Yes);
+        assert_eq!(decide(text, "Lift.run"), Atomic::No);
+        assert_eq!(decide(text, "Other"), Atomic::Yes);
+    }
+
+    #[test]
+    fn globs_cross_separators() {
+        assert_eq!(decide("elevator/*()V", "elevator/Lift.run()V"), Atomic::Yes);
+    }
+
+    #[test]
+    fn a_bad_pattern_says_where() {
+        let error = Spec::parse(Path::new("a.spec"), "ok\nbad[").unwrap_err();
+        assert!(error.to_string().starts_with("a.spec:2: "), "{error}");
+    }
+}

@@ -1,0 +1,2 @@
+//! Chores of the project's developers.
+fn main() {}
