@@ -4,7 +4,9 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod clocks;
 pub mod engine;
+pub mod graph;
 pub mod regions;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
