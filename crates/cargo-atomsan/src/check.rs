@@ -2,12 +2,13 @@
 
 use crate::engines::{self, Choices};
 use crate::exit::Exit;
+use crate::memory;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
 use atomsan_report::json::{Document, EngineSummary};
-use atomsan_report::{Rank, Report, resolve, terminal};
+use atomsan_report::{Rank, Report, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::{Format, Names, Spec};
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         {
             exit = Exit::Findings;
         }
-        for warning in warnings(&checked.summary) {
+        for warning in output::trace_warnings(&checked.summary) {
             output::warn(&format!("{}: {warning}", checked.file));
         }
         if args.quiet {
@@ -187,30 +188,11 @@ fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
 fn reports(checked: &Checked) -> Vec<Report> {
     let checker = &checked.checker;
     let mut reports: Vec<Report> = (checker.runs().iter())
-        .flat_map(|run| run.findings.list())
+        .flat_map(|run| fold(run.findings.list()))
         .map(|finding| resolve(finding, checker.names(), checker.stacks()))
         .collect();
     reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
     reports
-}
-
-/// What was left out of the trace.
-fn warnings(summary: &Summary) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if summary.skipped > 0 {
-        let skipped = output::grouped(summary.skipped);
-        warnings.push(format!("{skipped} bad parts were skipped, such as:"));
-        warnings.extend(
-            summary
-                .messages
-                .iter()
-                .map(|message| format!("  {message}")),
-        );
-    }
-    if let Some(reason) = &summary.truncated {
-        warnings.push(format!("the trace is not complete: {reason}"));
-    }
-    warnings
 }
 
 fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Document<'a> {
@@ -219,7 +201,7 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
     let summary = |run: &Run| EngineSummary {
         name: run.engine.name(),
         clean: run.findings.list().is_empty(),
-        findings: run.findings.list().len(),
+        findings: fold(run.findings.list()).len(),
         violations: run.findings.total(),
         stats: if args.stats {
             let stats = run.engine.stats().into_iter();
@@ -235,7 +217,9 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
         file: &checked.file,
         engine: names.join(","),
         events: checked.checker.events(),
-        warnings: warnings(&checked.summary),
+        seconds: checked.seconds,
+        peak_memory: memory::peak(),
+        warnings: output::trace_warnings(&checked.summary),
         engines: runs.iter().map(summary).collect(),
         findings: reports,
     }
@@ -252,14 +236,15 @@ fn write_text(
     }
     let events = checked.checker.events();
     for run in checked.checker.runs() {
-        let verdict = match run.findings.list().len() {
+        let shown = fold(run.findings.list()).len();
+        let verdict = match shown {
             0 => "clean".to_owned(),
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
         let seen = match run.findings.total() {
-            total if total > run.findings.list().len() as u64 => {
-                format!(", seen {} times", output::grouped(total))
+            total if total > shown as u64 => {
+                format!(", {} violations", output::grouped(total))
             }
             _ => String::new(),
         };
@@ -269,12 +254,10 @@ fn write_text(
             ""
         };
         let line = format!(
-            "{}: {}: {verdict}{seen} in {} events, {:.2} s ({:.1} M events/s){stopped}",
+            "{}: {}: {verdict}{seen} in {} events{stopped}",
             checked.file,
             run.engine.name(),
             output::grouped(events),
-            checked.seconds,
-            events as f64 / checked.seconds / 1e6,
         );
         out.write(|out| writeln!(out, "{line}"))?;
         if args.stats {
@@ -283,6 +266,14 @@ fn write_text(
                 out.write(|out| writeln!(out, "  {value:>15}  {}", stat.name))?;
             }
         }
+    }
+    if args.stats {
+        let speed = events as f64 / checked.seconds / 1e6;
+        let mut line = format!("{:.2} s, {speed:.1} M events/s", checked.seconds);
+        if let Some(bytes) = memory::peak() {
+            line.push_str(&format!(", {} MB resident", bytes / 1_000_000));
+        }
+        out.write(|out| writeln!(out, "{line}"))?;
     }
     Ok(())
 }

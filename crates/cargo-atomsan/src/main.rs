@@ -6,9 +6,11 @@
 
 mod check;
 mod convert;
+mod destination;
 mod engines;
 mod exit;
 mod generate;
+mod memory;
 mod output;
 mod progress;
 mod stats;
