@@ -17,7 +17,10 @@ use crate::culprit::culprit;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::graph::{Graph, PathEdge};
 use crate::transactions::{Order, Transaction, Transactions};
-use atomsan_trace::finding::{Anomaly, Criterion, Finding, Participant, Role, Status, Step};
+use atomsan_trace::Stacks;
+use atomsan_trace::finding::{
+    Anomaly, Criterion, Culprit, Finding, Participant, Role, Status, Step,
+};
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -32,7 +35,8 @@ impl Default for Options {
     }
 }
 
-type Conflict = (Occurrence, Occurrence);
+/// The two events that made an edge.
+pub type Conflict = (Occurrence, Occurrence);
 
 impl Order for Graph<Transaction, Conflict> {
     fn open(&mut self, transaction: Transaction) -> TxRef {
@@ -80,7 +84,15 @@ impl Engine for Velodrome {
     fn event(&mut self, at: &Occurrence, cx: &mut Context<'_>) {
         self.transactions
             .event(at, cx, |transactions, from, to, cx| {
-                violation(transactions, from, to, cx);
+                let frames = transactions.regions().frames(to.at.event.thread);
+                report(
+                    "velodrome",
+                    &transactions.order,
+                    from,
+                    to,
+                    cx,
+                    |first, stacks| culprit(frames, stacks, first, &to.at),
+                );
             });
         self.most_alive = self.most_alive.max(self.transactions.order.alive());
     }
@@ -95,14 +107,16 @@ impl Engine for Velodrome {
     }
 }
 
-/// `to` would close a cycle.
-fn violation(
-    transactions: &Transactions<Graph<Transaction, Conflict>>,
+/// Reports the cycle that `to` would close by depending on `from`. `culprit` finds what of `to`'s
+/// transaction spans its first event on the cycle and `to`.
+pub(crate) fn report(
+    engine: &'static str,
+    graph: &Graph<Transaction, Conflict>,
     from: &Access,
     to: &Access,
     cx: &mut Context<'_>,
+    culprit: impl FnOnce(&Occurrence, &Stacks) -> Culprit,
 ) {
-    let graph = &transactions.order;
     let Some(blamed) = graph.get(to.tx) else {
         return;
     };
@@ -116,15 +130,19 @@ fn violation(
             to: to.tx,
             data: (from.at, to.at),
         });
-        let frames = transactions.regions().frames(to.at.event.thread);
-        let mut finding = describe(graph, &cycle);
-        finding.culprit = culprit(frames, stacks, &first, &to.at);
-        finding
+        Finding {
+            culprit: culprit(&first, stacks),
+            ..describe(engine, graph, &cycle)
+        }
     });
 }
 
 /// The finding that a cycle is; its edges start and end at the culprit's transaction.
-fn describe(graph: &Graph<Transaction, Conflict>, cycle: &[PathEdge<Conflict>]) -> Finding {
+fn describe(
+    engine: &'static str,
+    graph: &Graph<Transaction, Conflict>,
+    cycle: &[PathEdge<Conflict>],
+) -> Finding {
     let mut participants = Vec::new();
     let mut witness: Vec<Step> = Vec::new();
     let mut previous = cycle.last();
@@ -153,7 +171,7 @@ fn describe(graph: &Graph<Transaction, Conflict>, cycle: &[PathEdge<Conflict>]) 
         .collect();
     let (first, last) = (cycle[0].data, cycle[cycle.len() - 1].data);
     Finding {
-        engine: "velodrome",
+        engine,
         criterion: Criterion::ConflictSerializability,
         status: Status::Observed,
         anomaly: Anomaly::classify(
@@ -162,7 +180,7 @@ fn describe(graph: &Graph<Transaction, Conflict>, cycle: &[PathEdge<Conflict>]) 
             last.1.event.op,
             cycle.len(),
         ),
-        culprit: atomsan_trace::finding::Culprit {
+        culprit: Culprit {
             region: participants[0].region,
             entered: participants[0].entered,
             between: (first.0.event.site, last.1.event.site),
