@@ -8,6 +8,7 @@ pub mod aerodrome;
 pub mod clocks;
 pub mod conflicts;
 pub mod culprit;
+pub mod doublechecker;
 pub mod engine;
 pub mod graph;
 pub mod regions;
