@@ -16,8 +16,8 @@ use crate::conflicts::Access;
 use crate::culprit::culprit;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::graph::{Graph, PathEdge};
+use crate::regions::OpenFrame;
 use crate::transactions::{Order, Transaction, Transactions};
-use atomsan_trace::Stacks;
 use atomsan_trace::finding::{
     Anomaly, Criterion, Culprit, Finding, Participant, Role, Status, Step,
 };
@@ -54,7 +54,16 @@ impl Order for Graph<Transaction, Conflict> {
 
     #[inline]
     fn edge(&mut self, from: &Access, to: &Access) -> Edge {
-        Graph::edge(self, from.tx, to.tx, || (from.at, to.at))
+        let edges = self.edges();
+        let edge = Graph::edge(self, from.tx, to.tx, || (from.at, to.at));
+        // Two transactions that share a lock usually share data, too, and the data says more
+        // about what went wrong.
+        if edge == Edge::Ordered && self.edges() == edges && to.at.event.op.var().is_some() {
+            self.improve(from.tx, to.tx, (from.at, to.at), |(_, old)| {
+                old.event.op.var().is_none()
+            });
+        }
+        edge
     }
 }
 
@@ -85,14 +94,7 @@ impl Engine for Velodrome {
         self.transactions
             .event(at, cx, |transactions, from, to, cx| {
                 let frames = transactions.regions().frames(to.at.event.thread);
-                report(
-                    "velodrome",
-                    &transactions.order,
-                    from,
-                    to,
-                    cx,
-                    |first, stacks| culprit(frames, stacks, first, &to.at),
-                );
+                report("velodrome", &transactions.order, from, to, cx, |_| frames);
             });
         self.most_alive = self.most_alive.max(self.transactions.order.alive());
     }
@@ -107,20 +109,21 @@ impl Engine for Velodrome {
     }
 }
 
-/// Reports the cycle that `to` would close by depending on `from`. `culprit` finds what of `to`'s
-/// transaction spans its first event on the cycle and `to`.
-pub(crate) fn report(
+/// Reports the cycle that `to` would close by depending on `from`. `frames` are the ones open at
+/// `to`, so that [`culprit`] can see which of them were open at the transaction's first event on the
+/// cycle already.
+pub(crate) fn report<F: AsRef<[OpenFrame]>>(
     engine: &'static str,
     graph: &Graph<Transaction, Conflict>,
     from: &Access,
     to: &Access,
     cx: &mut Context<'_>,
-    culprit: impl FnOnce(&Occurrence, &Stacks) -> Culprit,
+    frames: impl FnOnce(&Occurrence) -> F,
 ) {
     let Some(blamed) = graph.get(to.tx) else {
         return;
     };
-    let stacks = cx.stacks;
+    let table = (cx.names, cx.stacks);
     let key = (blamed.region, blamed.entered, to.at.event.site);
     cx.findings.report(key, || {
         let mut cycle = graph.path(to.tx, from.tx);
@@ -131,7 +134,7 @@ pub(crate) fn report(
             data: (from.at, to.at),
         });
         Finding {
-            culprit: culprit(&first, stacks),
+            culprit: culprit(frames(&first).as_ref(), table, &first, &to.at),
             ..describe(engine, graph, &cycle)
         }
     });

@@ -30,7 +30,7 @@ pub struct Document<'a> {
     /// How many events were checked.
     pub events: u64,
     /// What was left out: bad lines, a truncated end.
-    pub warnings: &'a [String],
+    pub warnings: Vec<String>,
     /// Each engine.
     pub engines: Vec<EngineSummary>,
     /// All findings.

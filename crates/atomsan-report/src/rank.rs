@@ -1,6 +1,7 @@
 //! How much attention a finding deserves.
 
-use atomsan_trace::finding::{Anomaly, Culprit, Participant};
+use atomsan_trace::Names;
+use atomsan_trace::finding::{Anomaly, Finding};
 use serde::Serialize;
 
 /// How much attention a finding deserves. The order is from least to most.
@@ -17,12 +18,14 @@ pub enum Rank {
 }
 
 impl Rank {
-    pub(crate) fn of(anomaly: Anomaly, culprit: &Culprit, participants: &[Participant]) -> Rank {
-        let same_place = culprit.between.0 == culprit.between.1;
-        let blamed_region = participants
+    pub(crate) fn of(finding: &Finding, names: &Names) -> Rank {
+        let (first, second) = finding.culprit.between;
+        let same_place = first == second && names.is_placed(first);
+        let blamed_region = finding
+            .participants
             .iter()
             .any(|participant| participant.blamed && participant.region.is_some());
-        match anomaly {
+        match finding.anomaly {
             _ if !blamed_region || same_place => Rank::Low,
             Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten => Rank::High,
             Anomaly::NonRepeatableRead

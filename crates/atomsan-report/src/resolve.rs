@@ -135,7 +135,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         engine: finding.engine,
         criterion: words::criterion(finding.criterion),
         status: words::status(finding.status),
-        rank: Rank::of(finding.anomaly, &finding.culprit, &finding.participants),
+        rank: Rank::of(finding, names),
         anomaly: words::code(finding.anomaly),
         message: words::sentence(finding.anomaly).into_owned(),
         fingerprint: fingerprint(finding, function.as_deref(), &first, &second, &witness),
@@ -195,7 +195,7 @@ impl Resolver<'_> {
                 .map(|frame| frame.file.to_string())
                 .filter(|file| !file.is_empty()),
             line: frame
-                .filter(|frame| frame.line != 0 || frame.file.is_empty())
+                .filter(|frame| frame.line != 0 || frame.is_bare())
                 .map(|frame| frame.line),
         }
     }

@@ -54,13 +54,13 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
         let mark = if step.transaction == 0 { " " } else { "|" };
         let [thread, action, place, note] = row;
         write!(out, "   {BLUE}{:>3} {mark}{BLUE:#} ", number + 1)?;
-        let line = format!(
-            "{thread:w0$}  {action:w1$}  {DIM}{place:w2$}{DIM:#}  {note}",
-            w0 = widths[0].unwrap_or(0),
-            w1 = widths[1].unwrap_or(0),
-            w2 = widths[2].unwrap_or(0),
-        );
-        writeln!(out, "{}", line.trim_end())?;
+        let w = widths.map(|width| width.unwrap_or(0));
+        write!(out, "{thread:w0$}  {action:w1$}", w0 = w[0], w1 = w[1])?;
+        if note.is_empty() {
+            writeln!(out, "  {DIM}{place}{DIM:#}")?;
+        } else {
+            writeln!(out, "  {DIM}{place:w2$}{DIM:#}  {note}", w2 = w[2])?;
+        }
     }
     for note in &report.notes {
         writeln!(out, "   {BLUE}={BLUE:#} note: {note}")?;
@@ -81,8 +81,7 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
 
 fn between(report: &Report) -> Option<String> {
     let culprit = &report.culprit;
-    let file = culprit.file.as_deref();
-    let mut text = match (file, culprit.lines.as_slice()) {
+    let mut text = match (culprit.file.as_deref(), culprit.lines.as_slice()) {
         (Some(file), [first, second]) if first != second => {
             format!("{file}, between lines {first} and {second}")
         }
@@ -92,15 +91,19 @@ fn between(report: &Report) -> Option<String> {
             format!("between locations {first} and {second}")
         }
         (None, [line, ..]) => format!("at location {line}"),
-        (None, []) => return None,
+        (None, []) => String::new(),
     };
     if let Some(other) = report.transactions.get(1) {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        let thread = &other.thread;
         match &other.region {
-            Some(region) => write!(text, "; `{region}` of thread {} got in", other.thread).ok()?,
-            None => write!(text, "; thread {} got in", other.thread).ok()?,
+            Some(region) => write!(text, "`{region}` of thread {thread} got in").ok()?,
+            None => write!(text, "thread {thread} got in").ok()?,
         }
     }
-    Some(text)
+    (!text.is_empty()).then_some(text)
 }
 
 fn row(step: &Step) -> [String; 4] {

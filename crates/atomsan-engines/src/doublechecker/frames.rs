@@ -8,6 +8,7 @@
 //! stack has had since the event that was logged before it; the invocations two events share are
 //! those below the lowest depth in between.
 
+use crate::Occurrence;
 use crate::regions::OpenFrame;
 use atomsan_trace::{FunctionId, SiteId};
 use hashbrown::HashMap;
@@ -89,9 +90,10 @@ impl Frames {
         }
     }
 
-    /// The frames at the last event of `way`, as [`crate::culprit`] wants them: those that were
-    /// open already at the event logged before the way began have index 0.
-    pub fn spanning(&self, way: impl Iterator<Item = Span>) -> Vec<OpenFrame> {
+    /// The frames at the last event of `way`, the events logged after `first`, as
+    /// [`crate::culprit`] wants them: only those that were open at `first` have an index that is
+    /// not behind it.
+    pub fn spanning(&self, first: &Occurrence, way: impl Iterator<Item = Span>) -> Vec<OpenFrame> {
         let mut last = Span::default();
         let mut lowest = u32::MAX;
         for span in way {
@@ -100,7 +102,7 @@ impl Frames {
         }
         let mut frames = self.frames(last);
         for frame in frames.iter_mut().skip(lowest as usize) {
-            frame.index = u64::MAX;
+            frame.index = first.index + 1;
         }
         frames
     }

@@ -24,7 +24,6 @@ use super::idg::{Idg, Transaction};
 use super::log::{Access as Logged, Item, Tx};
 use crate::clocks::TxRef;
 use crate::conflicts::Access;
-use crate::culprit::culprit;
 use crate::engine::Context;
 use crate::graph::Graph;
 use crate::transactions::Transactions;
@@ -132,27 +131,19 @@ fn violation(
     to: &Access,
     cx: &mut Context<'_>,
 ) {
-    report(
-        "doublechecker",
-        &precise.order,
-        from,
-        to,
-        cx,
-        |first, stacks| {
-            let accesses = transaction
-                .log
-                .items()
-                .iter()
-                .filter_map(|item| match item {
-                    Item::Access(access) => Some(access),
-                    Item::After(_) => None,
-                });
-            let way = accesses
-                .filter(|access| (first.index + 1..=to.at.index).contains(&access.at.index))
-                .map(|access| access.span);
-            culprit(&icd.frames().spanning(way), stacks, first, &to.at)
-        },
-    );
+    report("doublechecker", &precise.order, from, to, cx, |first| {
+        let accesses = transaction
+            .log
+            .items()
+            .iter()
+            .filter_map(|item| match item {
+                Item::Access(access) => Some(access),
+                Item::After(_) => None,
+            });
+        let way = (first.index + 1)..=to.at.index;
+        let way = accesses.filter(|access| way.contains(&access.at.index));
+        icd.frames().spanning(first, way.map(|access| access.span))
+    });
 }
 
 /// A step of a replay; transactions come with their place in the component.
