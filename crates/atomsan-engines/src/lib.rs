@@ -9,6 +9,7 @@ pub mod checker;
 pub mod clocks;
 pub mod conflicts;
 pub mod culprit;
+pub mod doublechecker;
 pub mod engine;
 pub mod graph;
 pub mod regions;

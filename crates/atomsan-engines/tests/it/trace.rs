@@ -82,6 +82,11 @@ impl Trace {
 
     /// Runs an engine over the whole trace.
     pub fn run(&self, mut engine: impl Engine) -> Verdict {
+        self.feed(&mut engine)
+    }
+
+    /// Runs an engine that has more to say than its verdict.
+    pub fn feed(&self, engine: &mut impl Engine) -> Verdict {
         let mut findings = Findings::default();
         let mut stacks = Stacks::default();
         let occurrences: Vec<Occurrence> = (self.events.iter().enumerate())
