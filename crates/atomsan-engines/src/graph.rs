@@ -119,6 +119,40 @@ impl<D, E: Copy> Graph<D, E> {
         edge
     }
 
+    /// Whether the edge would be refused.
+    #[inline]
+    pub fn closes_cycle(&self, from: TxRef, to: TxRef) -> bool {
+        self.clocks.precedes(to, from)
+    }
+
+    /// Forgets the closed transactions that will not be asked for again. Where a path led through
+    /// them, an edge takes its place, with the data of the path's first edge.
+    pub fn retain(&mut self, keep: impl Fn(TxRef) -> bool) {
+        let mut bypasses = Vec::new();
+        let mut seen = HashSet::<TxRef, FxBuildHasher>::default();
+        let kept = |tx: TxRef, clocks: &Clocks| clocks.is_open(tx) || keep(tx);
+        for slot in 0..self.nodes.len() {
+            let Some(tx) = self.clocks.at(slot).filter(|&tx| kept(tx, &self.clocks)) else {
+                continue;
+            };
+            seen.clear();
+            let mut todo = self.nodes[slot].out.clone();
+            while let Some((next, data)) = todo.pop() {
+                if seen.insert(next) {
+                    if kept(next, &self.clocks) {
+                        bypasses.push((next, data));
+                    } else {
+                        let beyond = &self.nodes[next.slot()].out;
+                        todo.extend(beyond.iter().map(|&(tx, _)| (tx, data)));
+                    }
+                }
+            }
+            std::mem::swap(&mut self.nodes[tx.slot()].out, &mut bypasses);
+            bypasses.clear();
+        }
+        self.clocks.retain(keep);
+    }
+
     /// The edges that leave a transaction that is alive.
     pub fn successors(&self, tx: TxRef) -> &[(TxRef, E)] {
         if self.is_alive(tx) {
@@ -197,6 +231,27 @@ mod tests {
         assert_eq!(graph.alive(), 101);
         graph.close(first);
         assert_eq!(graph.alive(), 0);
+    }
+
+    #[test]
+    fn a_path_survives_the_transactions_it_led_through() {
+        let mut graph = Graph::<(), u32>::default();
+        let first = graph.open(());
+        let mut last = first;
+        for step in 0..100 {
+            let next = graph.open(());
+            assert_eq!(graph.edge(last, next, || step), Edge::Ordered);
+            if last != first {
+                graph.close(last);
+            }
+            last = next;
+        }
+        graph.close(last);
+        graph.retain(|tx| tx == last);
+        assert_eq!(graph.alive(), 2);
+        assert!(graph.closes_cycle(last, first));
+        let path: Vec<u32> = graph.path(first, last).iter().map(|e| e.data).collect();
+        assert_eq!(path, [0]);
     }
 
     #[test]
