@@ -4,9 +4,14 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod aerodrome;
 pub mod clocks;
+pub mod conflicts;
+pub mod culprit;
 pub mod engine;
 pub mod graph;
 pub mod regions;
+pub mod transactions;
+pub mod velodrome;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
