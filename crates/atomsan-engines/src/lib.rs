@@ -7,6 +7,7 @@
 pub mod aerodrome;
 pub mod clocks;
 pub mod conflicts;
+pub mod cooperability;
 pub mod culprit;
 pub mod engine;
 pub mod graph;
