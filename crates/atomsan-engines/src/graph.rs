@@ -125,30 +125,39 @@ impl<D, E: Copy> Graph<D, E> {
         self.clocks.precedes(to, from)
     }
 
-    /// Forgets the closed transactions that will not be asked for again. Where a path led through
-    /// them, an edge takes its place, with the data of the path's first edge.
+    /// Forgets the closed transactions that will not be asked for again, and how the others came
+    /// to be ordered: each open transaction gets one edge to each of those that it leads to, with
+    /// the data of the first edge of the path that led there. So there are at most as many edges
+    /// as open transactions times those that are kept, and each [`Graph::path`] from an open
+    /// transaction is still there, only shorter.
     pub fn retain(&mut self, keep: impl Fn(TxRef) -> bool) {
-        let mut bypasses = Vec::new();
-        let mut seen = HashSet::<TxRef, FxBuildHasher>::default();
-        let kept = |tx: TxRef, clocks: &Clocks| clocks.is_open(tx) || keep(tx);
+        // Which search has seen a slot last.
+        let mut seen = vec![usize::MAX; self.nodes.len()];
+        let mut todo = Vec::new();
         for slot in 0..self.nodes.len() {
-            let Some(tx) = self.clocks.at(slot).filter(|&tx| kept(tx, &self.clocks)) else {
+            let Some(tx) = self.clocks.at(slot).filter(|&tx| self.clocks.is_open(tx)) else {
                 continue;
             };
-            seen.clear();
-            let mut todo = self.nodes[slot].out.clone();
-            while let Some((next, data)) = todo.pop() {
-                if seen.insert(next) {
-                    if kept(next, &self.clocks) {
-                        bypasses.push((next, data));
-                    } else {
-                        let beyond = &self.nodes[next.slot()].out;
-                        todo.extend(beyond.iter().map(|&(tx, _)| (tx, data)));
+            let mut reached = Vec::new();
+            seen[slot] = slot;
+            for (next, data) in std::mem::take(&mut self.nodes[slot].out) {
+                todo.push(next);
+                while let Some(at) = todo.pop() {
+                    if std::mem::replace(&mut seen[at.slot()], slot) == slot {
+                        continue;
                     }
+                    if self.clocks.is_open(at) || keep(at) {
+                        reached.push((at, data));
+                    }
+                    todo.extend(self.nodes[at.slot()].out.iter().map(|&(next, _)| next));
                 }
             }
-            std::mem::swap(&mut self.nodes[tx.slot()].out, &mut bypasses);
-            bypasses.clear();
+            self.nodes[tx.slot()].out = reached;
+        }
+        for slot in 0..self.nodes.len() {
+            if !(self.clocks.at(slot)).is_some_and(|tx| self.clocks.is_open(tx)) {
+                self.nodes[slot].out = Vec::new();
+            }
         }
         self.clocks.retain(keep);
     }
