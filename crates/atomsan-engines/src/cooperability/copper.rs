@@ -68,7 +68,7 @@ impl Rule for Report {
                 engine: "copper",
                 criterion: Criterion::Cooperability,
                 anomaly: Anomaly::MissingYield,
-                culprit: culprit(frames, stacks, &first, to),
+                culprit: culprit(frames, (names, stacks), &first, to),
                 ..describe(violation.graph(), &cycle)
             };
             finding.participants[0].blamed = true;
