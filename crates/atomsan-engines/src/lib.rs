@@ -8,6 +8,7 @@ pub mod aerodrome;
 pub mod checker;
 pub mod clocks;
 pub mod conflicts;
+pub mod cooperability;
 pub mod culprit;
 pub mod doublechecker;
 pub mod engine;

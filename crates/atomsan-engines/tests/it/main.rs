@@ -2,6 +2,7 @@
 //! against oracles.
 #![allow(unreachable_pub)]
 
+mod cooperability;
 mod doublechecker;
 mod oracle;
 mod random;
