@@ -326,18 +326,19 @@ fn sniff(blocks: &mut Blocks) -> Result<Format, String> {
     let head = blocks.peek(HEAD, |head| {
         Format::sniff(head, false, &mut looked_at).is_some()
     });
-    if head.is_empty() {
-        if let Some(error) = blocks.failure() {
-            return Err(input_failure(error));
-        }
+    let format = Format::sniff(head, true, &mut looked_at);
+    let empty = head.is_empty();
+    match (format, blocks.failure()) {
+        (Some(format), _) => Ok(format),
+        (None, Some(error)) => Err(input_failure(error)),
         // Nothing at all is a text of no lines.
-        return Ok(Format::Std);
+        (None, None) if empty => Ok(Format::Std),
+        (None, None) => Err(
+            "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or \
+             a binary trace (atrace); name the format with --format if it is one of these"
+                .to_owned(),
+        ),
     }
-    Format::sniff(head, true, &mut looked_at).ok_or_else(|| {
-        "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or a \
-         binary trace (atrace); name the format with --format if it is one of these"
-            .to_owned()
-    })
 }
 
 fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
