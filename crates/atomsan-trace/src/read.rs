@@ -95,8 +95,6 @@ impl fmt::Display for ReadError {
 /// What a trace was, known when it has been read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Its format.
-    pub format: Option<Format>,
     /// Events delivered.
     pub events: u64,
     /// Lines (or chunks) that were wrong and skipped.
@@ -260,6 +258,7 @@ pub struct Trace {
     filled: Receiver<Message>,
     empty: Sender<Batch>,
     progress: Progress,
+    format: Format,
     summary: Summary,
     ended: bool,
 }
@@ -313,10 +312,8 @@ pub fn open(source: &Source, options: &ReadOptions) -> Result<Trace, ReadError> 
         filled,
         empty,
         progress,
-        summary: Summary {
-            format: Some(format),
-            ..Summary::default()
-        },
+        format,
+        summary: Summary::default(),
         ended: false,
     })
 }
@@ -356,7 +353,6 @@ fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
         return;
     }
     let summary = Summary {
-        format: Some(format),
         events: out.events,
         skipped: ledger.skipped,
         messages: ledger.messages,
@@ -407,8 +403,8 @@ impl Trace {
     }
 
     /// The trace's format.
-    pub fn format(&self) -> Option<Format> {
-        self.summary.format
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// What the trace was; complete once [`Trace::next`] has returned `None` or an error.

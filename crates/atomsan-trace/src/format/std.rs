@@ -84,7 +84,8 @@ impl Std {
 
     #[inline]
     fn thread(&mut self, name: &[u8], batch: &mut Batch) -> Result<ThreadId, BadLine> {
-        if name != self.thread_name {
+        // At first the last thread has no name, which is not to be taken for one.
+        if name != self.thread_name || name.is_empty() {
             self.thread = self.intern.thread(name, batch)?;
             self.thread_name.clear();
             self.thread_name.extend_from_slice(name);
