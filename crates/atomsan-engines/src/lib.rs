@@ -4,7 +4,17 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod aerodrome;
+pub mod checker;
+pub mod clocks;
+pub mod conflicts;
+pub mod cooperability;
+pub mod culprit;
+pub mod doublechecker;
 pub mod engine;
+pub mod graph;
 pub mod regions;
+pub mod transactions;
+pub mod velodrome;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};

@@ -8,6 +8,7 @@
 pub mod event;
 pub mod finding;
 pub mod format;
+pub mod generate;
 pub mod input;
 mod intern;
 pub mod names;

@@ -1,6 +1,10 @@
 //! Tests of the engines through their interface: the papers' examples by name, and random traces
 //! against oracles.
+#![allow(unreachable_pub)]
 
+mod cooperability;
+mod doublechecker;
 mod oracle;
 mod random;
+mod serializability;
 mod trace;
