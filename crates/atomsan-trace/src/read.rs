@@ -176,7 +176,11 @@ impl Ledger {
                 message: format!("{message}; use what is there with --lenient"),
             });
         }
-        self.truncated = Some(message);
+        self.truncated = Some(match position {
+            Position::Nowhere => message,
+            Position::Line(line) => format!("{message} (line {line})"),
+            Position::Byte(byte) => format!("{message} (byte {byte})"),
+        });
         Ok(())
     }
 

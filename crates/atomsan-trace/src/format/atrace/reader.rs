@@ -299,8 +299,8 @@ impl Reader<'_> {
             }
             _ => {
                 self.ledger.truncated(format!(
-                    "the trace is cut off: it ends within or after chunk {}, at byte {}, and \
-                     everything up to there is used",
+                    "it is cut off within or after chunk {}, at byte {}; everything up to there \
+                     is used",
                     self.chunks + 1,
                     self.window.offset
                 ));
