@@ -9,6 +9,7 @@
 
 use super::codec::{Input, Predictor};
 use super::{Counts, HEADER, Header, MAGIC, MARKER, Storage, VERSION, checksum};
+use crate::event::{Event, Op};
 use crate::input::Blocks;
 use crate::names::{Definition, Site, Var};
 use crate::read::{Ledger, Out, Position, Stop};
@@ -207,6 +208,9 @@ impl Reader<'_> {
         self.stand_in(before)?;
         for _ in 0..definitions {
             let (kind, definition) = input.definition().ok_or("one with a bad name")?;
+            if !refers_to_defined(&definition, &self.defined) {
+                return Err("one with a name that refers to one that is not defined".into());
+            }
             self.defined[kind] = self.defined[kind]
                 .checked_add(1)
                 .ok_or("one with too many names")?;
@@ -218,10 +222,11 @@ impl Reader<'_> {
         *self.predictor = Predictor::default();
         for _ in 0..events {
             let event = self.predictor.event(&mut input);
-            self.out
-                .batch
-                .events
-                .push(event.ok_or("one with a bad event")?);
+            let event = event.ok_or("one with a bad event")?;
+            if !is_defined(&event, &self.defined) {
+                return Err("one with an event whose names are not defined".into());
+            }
+            self.out.batch.events.push(event);
             if self.out.is_full() {
                 self.out.flush()?;
             }
@@ -333,6 +338,50 @@ fn counts(input: &mut Input<'_>) -> Option<(Counts, u32)> {
         *count = input.varint()?;
     }
     Some((before, input.varint()?))
+}
+
+/// Whether all names of an event are defined. Engines have tables that are as long as the ids are
+/// large, so a damaged or hostile id must not get through.
+#[inline]
+fn is_defined(event: &Event, defined: &Counts) -> bool {
+    let [threads, vars, locks, functions, objects, sites] = *defined;
+    let target = match event.op {
+        Op::End | Op::Yield => true,
+        Op::Read(x)
+        | Op::Write(x)
+        | Op::AtomicLoad(x)
+        | Op::AtomicStore(x)
+        | Op::AtomicRmw(x)
+        | Op::AtomicRmwFailed(x) => x.0 < vars,
+        Op::Acquire(l)
+        | Op::Release(l)
+        | Op::AcquireShared(l)
+        | Op::ReleaseShared(l)
+        | Op::Wait(l)
+        | Op::Woken(l)
+        | Op::Notify(l)
+        | Op::Arrive(l)
+        | Op::Leave(l) => l.0 < locks,
+        Op::Begin(f) | Op::Enter(f) | Op::Exit(f) => f.0 < functions,
+        Op::Fork(t) | Op::Join(t) => t.0 < threads,
+        Op::Alloc(o) | Op::Free(o) => o.0 < objects,
+        Op::RefStore { into, object } => into.0 < vars && object.0 < objects,
+    };
+    // Sites are counted from 1; 0 is the unknown one.
+    event.thread.0 < threads && event.site.0 <= sites && target
+}
+
+/// Whether what a definition refers to is defined.
+fn refers_to_defined(definition: &Definition, defined: &Counts) -> bool {
+    let [_, _, _, functions, objects, _] = *defined;
+    match definition {
+        Definition::Var(var) => var.object.is_none_or(|object| object.0 < objects),
+        Definition::Site(site) => {
+            let mut frames = site.frames.iter();
+            frames.all(|frame| frame.function.is_none_or(|f| f.0 < functions))
+        }
+        _ => true,
+    }
 }
 
 /// A name in place of one that was lost, spelt like those of ids that were never defined.
