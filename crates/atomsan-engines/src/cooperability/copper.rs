@@ -69,7 +69,7 @@ impl Rule for Report {
                 criterion: Criterion::Cooperability,
                 anomaly: Anomaly::MissingYield,
                 culprit: culprit(frames, (names, stacks), &first, to),
-                ..describe(violation.graph(), &cycle)
+                ..describe(violation.graph, &cycle)
             };
             finding.participants[0].blamed = true;
             if let Some(step) = finding.witness.iter_mut().find(|s| s.index == to.index) {
