@@ -10,6 +10,7 @@ pub mod clocks;
 pub mod conflicts;
 pub mod cooperability;
 pub mod culprit;
+pub mod doublechecker;
 pub mod engine;
 pub mod graph;
 pub mod regions;

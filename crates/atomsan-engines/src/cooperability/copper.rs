@@ -65,11 +65,10 @@ impl Rule for Report {
             let first = cycle[0].data.0;
             let frames = violation.regions.frames(to.event.thread);
             let mut finding = Finding {
-                engine: "copper",
                 criterion: Criterion::Cooperability,
                 anomaly: Anomaly::MissingYield,
                 culprit: culprit(frames, (names, stacks), &first, to),
-                ..describe(violation.graph, &cycle)
+                ..describe("copper", violation.graph, &cycle)
             };
             finding.participants[0].blamed = true;
             if let Some(step) = finding.witness.iter_mut().find(|s| s.index == to.index) {

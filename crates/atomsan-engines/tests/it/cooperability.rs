@@ -17,7 +17,7 @@ fn copper(trace: &Trace) -> Verdict {
 
 fn silver(trace: &Trace, options: Options) -> (Silver, Verdict) {
     let mut silver = Silver::new(options);
-    let verdict = trace.run_on(&mut silver);
+    let verdict = trace.feed(&mut silver);
     (silver, verdict)
 }
 

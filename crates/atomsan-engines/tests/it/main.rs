@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod cooperability;
+mod doublechecker;
 mod oracle;
 mod random;
 mod serializability;

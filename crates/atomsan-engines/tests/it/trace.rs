@@ -82,11 +82,11 @@ impl Trace {
 
     /// Runs an engine over the whole trace.
     pub fn run(&self, mut engine: impl Engine) -> Verdict {
-        self.run_on(&mut engine)
+        self.feed(&mut engine)
     }
 
-    /// Runs an engine that is asked for more than findings afterwards.
-    pub fn run_on(&self, engine: &mut impl Engine) -> Verdict {
+    /// Runs an engine that has more to say than its verdict.
+    pub fn feed(&self, engine: &mut impl Engine) -> Verdict {
         let mut findings = Findings::default();
         let mut stacks = Stacks::default();
         let occurrences: Vec<Occurrence> = (self.events.iter().enumerate())
