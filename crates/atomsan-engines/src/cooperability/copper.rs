@@ -9,8 +9,8 @@
 //! the yields it has, and the first report is at the first event that makes it so. What is
 //! reported later is always a true cycle; but as an edge was left out, not every later one is seen.
 
-use super::Options;
 use super::core::{Answer, Core, Rule, Violation};
+use super::{Options, region_name};
 use crate::culprit::culprit;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::velodrome::describe;
@@ -75,7 +75,7 @@ impl Rule for Report {
                 step.role = Role::Violated;
             }
             if let Some(region) = violation.broken_region() {
-                let region = names.function_name(region.function);
+                let region = region_name(region.function, names);
                 finding.notes.push(format!(
                     "{region} is declared atomic; a yield here would say that it is not"
                 ));

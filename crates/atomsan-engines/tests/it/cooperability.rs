@@ -264,6 +264,17 @@ fn a_yield_that_a_region_forbids_names_the_region() {
 }
 
 #[test]
+fn a_region_without_a_name_is_called_so() {
+    let trace = Trace::parse("t1 begin \n t1 r x \n t2 w x \n t1 w x");
+    let note = "(unnamed) is declared atomic; a yield here would say that it is not";
+    assert_eq!(copper(&trace).findings[0].notes, [note]);
+    let (silver, _) = silver(&trace, Options::default());
+    let text = silver.yields(&trace.names).to_string();
+    let expected = "atomsan yields 1\nyield\t1\ttest:4:0\t\t(unnamed)\nwith\t1\ttest:3:0\t\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn a_yield_is_counted_once_for_each_time_it_is_needed() {
     let mut trace = Trace::parse(&"t1 r x \n t1 w x \n t2 w x \n".repeat(4));
     for event in &mut trace.events {
