@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             out.write(|out| writeln!(out, "{text}"))?;
             continue;
         }
-        let format = trace.format().map_or("", Format::name);
+        let format = trace.format();
         out.write(|out| writeln!(out, "{} ({format})", source.name()))?;
         for (name, value) in rows.iter().filter(|(_, value)| *value > 0) {
             let value = output::grouped(*value);

@@ -68,7 +68,7 @@ fn a_trace_that_is_cut_off_is_used_up_to_its_last_whole_chunk() {
         let chunk = chunks + 1;
         assert!(
             truncated.starts_with(&format!(
-                "the trace is cut off: it ends within or after chunk {chunk}, at byte "
+                "it is cut off within or after chunk {chunk}, at byte "
             )),
             "{truncated}"
         );
