@@ -1,6 +1,6 @@
 //! What Copper and Silver share: everything but `addInEdges`.
 //!
-//! The analysis state is the paper's (section 4). `C_t` is [`Core::current`]; `U_m`, `R_{x,t}` and
+//! The analysis state is the paper's (section 4). `C_t` is [`Thread::current`]; `U_m`, `R_{x,t}` and
 //! `W_x` are in [`Conflicts`], as weak references; `H` is the [`Graph`]. The cases of Fig. 4 come
 //! down to one: *whose steps does this one depend on*, which [`Conflicts`] answers for each
 //! operation, and then `addInEdges`, whose answer to a cycle is the one thing that differs
@@ -45,7 +45,9 @@ pub(super) struct Dependence {
 
 /// An operation whose dependence closes a cycle.
 pub(super) struct Violation<'a> {
-    graph: &'a Graph<Transaction, Dependence>,
+    /// The transactions.
+    pub(super) graph: &'a Graph<Transaction, Dependence>,
+    /// The open regions.
     pub(super) regions: &'a Regions,
     /// The step depended on.
     pub(super) from: &'a Access,
@@ -54,11 +56,6 @@ pub(super) struct Violation<'a> {
 }
 
 impl Violation<'_> {
-    /// The transactions.
-    pub(super) fn graph(&self) -> &Graph<Transaction, Dependence> {
-        self.graph
-    }
-
     /// The innermost atomic region that was open all the way from the transaction's first part in
     /// the cycle to the operation.
     pub(super) fn broken_region(&self) -> Option<&OpenFrame> {
