@@ -32,7 +32,8 @@ impl Default for Options {
     }
 }
 
-type Conflict = (Occurrence, Occurrence);
+/// The two events that made an edge.
+pub(crate) type Conflict = (Occurrence, Occurrence);
 
 impl Order for Graph<Transaction, Conflict> {
     fn open(&mut self, transaction: Transaction) -> TxRef {
@@ -124,7 +125,7 @@ fn violation(
 }
 
 /// The finding that a cycle is; its edges start and end at the culprit's transaction.
-fn describe(graph: &Graph<Transaction, Conflict>, cycle: &[PathEdge<Conflict>]) -> Finding {
+pub(crate) fn describe(graph: &Graph<Transaction, Conflict>, cycle: &[PathEdge<Conflict>]) -> Finding {
     let mut participants = Vec::new();
     let mut witness: Vec<Step> = Vec::new();
     let mut previous = cycle.last();
