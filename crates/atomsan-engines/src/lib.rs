@@ -10,6 +10,7 @@ pub mod conflicts;
 pub mod culprit;
 pub mod engine;
 pub mod graph;
+pub mod marathon;
 pub mod regions;
 pub mod transactions;
 pub mod velodrome;

@@ -125,7 +125,10 @@ fn violation(
 }
 
 /// The finding that a cycle is; its edges start and end at the culprit's transaction.
-pub(crate) fn describe(graph: &Graph<Transaction, Conflict>, cycle: &[PathEdge<Conflict>]) -> Finding {
+pub(crate) fn describe(
+    graph: &Graph<Transaction, Conflict>,
+    cycle: &[PathEdge<Conflict>],
+) -> Finding {
     let mut participants = Vec::new();
     let mut witness: Vec<Step> = Vec::new();
     let mut previous = cycle.last();

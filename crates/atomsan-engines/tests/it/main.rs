@@ -2,6 +2,8 @@
 //! against oracles.
 #![allow(unreachable_pub)]
 
+mod atomic_sets;
+mod marathon;
 mod oracle;
 mod random;
 mod serializability;
