@@ -130,6 +130,21 @@ impl<D, E: Copy> Graph<D, E> {
         edge
     }
 
+    /// Replaces the data of a known edge if `better` says so of the old one. An edge that is
+    /// buried under many later ones is left as it is.
+    pub fn improve(&mut self, from: TxRef, to: TxRef, data: E, better: impl Fn(&E) -> bool) {
+        const RECENT: usize = 16;
+        if !self.is_alive(from) {
+            return;
+        }
+        let recent = self.nodes[from.slot()].out.iter_mut().rev().take(RECENT);
+        for (_, old) in recent.filter(|(target, _)| *target == to) {
+            if better(old) {
+                *old = data;
+            }
+        }
+    }
+
     /// The edges that leave a transaction that is alive.
     pub fn successors(&self, tx: TxRef) -> &[(TxRef, E)] {
         if self.is_alive(tx) {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod aerodrome;
+pub mod checker;
 pub mod clocks;
 pub mod conflicts;
 pub mod culprit;

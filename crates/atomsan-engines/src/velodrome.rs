@@ -51,7 +51,16 @@ impl Order for Graph<Transaction, Conflict> {
 
     #[inline]
     fn edge(&mut self, from: &Access, to: &Access) -> Edge {
-        Graph::edge(self, from.tx, to.tx, || (from.at, to.at))
+        let edges = self.edges();
+        let edge = Graph::edge(self, from.tx, to.tx, || (from.at, to.at));
+        // Two transactions that share a lock usually share data, too, and the data says more
+        // about what went wrong.
+        if edge == Edge::Ordered && self.edges() == edges && to.at.event.op.var().is_some() {
+            self.improve(from.tx, to.tx, (from.at, to.at), |(_, old)| {
+                old.event.op.var().is_none()
+            });
+        }
+        edge
     }
 }
 
@@ -107,7 +116,7 @@ fn violation(
     let Some(blamed) = graph.get(to.tx) else {
         return;
     };
-    let stacks = cx.stacks;
+    let table = (cx.names, cx.stacks);
     let key = (blamed.region, blamed.entered, to.at.event.site);
     cx.findings.report(key, || {
         let mut cycle = graph.path(to.tx, from.tx);
@@ -119,7 +128,7 @@ fn violation(
         });
         let frames = transactions.regions().frames(to.at.event.thread);
         let mut finding = describe(graph, &cycle);
-        finding.culprit = culprit(frames, stacks, &first, &to.at);
+        finding.culprit = culprit(frames, table, &first, &to.at);
         finding
     });
 }
