@@ -5,6 +5,9 @@
 //! the object) and by the functions and blocks that its units execute, in order; which accesses
 //! make the edges does not matter.
 //!
+//! A thread's units are in order, one after the other. Where a cycle follows this order through
+//! several units, those in the middle have nothing to do with it and are left out.
+//!
 //! A program that repeats a mistake closes millions of cycles, and each has to be searched for in
 //! order to know its size. After [`ENOUGH`] searches for cycles that are closed between the same
 //! two places, the rest is taken to be like the last one.
@@ -66,7 +69,8 @@ impl Reports {
         frames: &[OpenFrame],
         cx: &mut Context<'_>,
     ) {
-        let (names, stacks) = (cx.names, cx.stacks);
+        let names = cx.names;
+        let tables = (names, cx.stacks);
         let identity = sets.identity(set);
         let unit = |tx| static_unit(graph.get(tx), names);
         let search = || {
@@ -76,7 +80,7 @@ impl Reports {
                 to: to.tx,
                 data: (from.at, to.at),
             });
-            path
+            shorten(path)
         };
         let sites = [from.at.event.site, to.at.event.site];
         let closing = (identity, [unit(from.tx), unit(to.tx)], sites);
@@ -94,7 +98,7 @@ impl Reports {
             let mut finding = describe(graph, &path);
             finding.engine = "marathon";
             finding.criterion = Criterion::AtomicSetSerializability;
-            finding.culprit = culprit(frames, stacks, &path[0].data.0, &to.at);
+            finding.culprit = culprit(frames, tables, &path[0].data.0, &to.at);
             finding.notes = notes(&finding, &path, &sets.describe(set, names), names);
             finding
         });
@@ -136,6 +140,25 @@ fn static_unit(unit: Option<&Transaction>, names: &Names) -> StaticUnit {
     }
 }
 
+/// Leaves out what is between two units of a thread.
+fn shorten(path: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
+    let mut short: Vec<PathEdge<Conflict>> = Vec::with_capacity(path.len());
+    let of_one_thread = |edge: &PathEdge<Conflict>| {
+        let (before, after) = edge.data;
+        before.event.thread == after.event.thread
+    };
+    for edge in path {
+        match short.last_mut() {
+            Some(last) if of_one_thread(last) && of_one_thread(&edge) => {
+                last.to = edge.to;
+                last.data.1 = edge.data.1;
+            }
+            _ => short.push(edge),
+        }
+    }
+    short
+}
+
 /// The same cycle may be closed at any of its units: of all ways to write it down, the least.
 fn least_rotation(mut units: Vec<StaticUnit>) -> Vec<StaticUnit> {
     let rotated = |by: usize| units[by..].iter().chain(&units[..by]);
@@ -163,7 +186,7 @@ fn notes(finding: &Finding, path: &[PathEdge<Conflict>], set: &str, names: &Name
         let (before, after) = edge.data;
         let by = match before.event.op.var() {
             Some(x) if after.event.op.var() == Some(x) => names.var_name(x).into_owned(),
-            _ => "the order of its accesses".to_owned(),
+            _ => format!("the order of {}", names.thread(after.event.thread)),
         };
         format!("{} before {} by {by}", unit(number), unit(number + 1))
     }));

@@ -5,7 +5,7 @@
 //! projection is built from all pairs of its events. Nothing is forgotten, and nothing is shared
 //! with the engine but the vocabulary.
 
-use crate::oracle::{conflict, reaches};
+use crate::oracle::conflict;
 use atomsan_trace::names::{Definition, Names, Var};
 use atomsan_trace::spec::{Atomic, Spec};
 use atomsan_trace::{Event, FunctionId, ObjectId, Op, VarId};
@@ -206,24 +206,35 @@ pub fn violations(events: &[Event], names: &Names, rules: &Rules) -> Vec<Vec<u64
 /// The conflict graph of a projection.
 fn judge(events: &[Projected]) -> Vec<u64> {
     let number = |unit| events.iter().position(|event| event.unit == unit).unwrap();
-    let mut edges = vec![Vec::new(); events.len()];
+    let units: Vec<usize> = events.iter().map(|event| number(event.unit)).collect();
+    let mut edges = vec![BTreeSet::new(); events.len()];
     let mut violations = Vec::new();
     for (later, event) in events.iter().enumerate() {
-        let to = number(event.unit);
-        let mut violated = false;
-        for earlier in &events[..later] {
-            let from = number(earlier.unit);
-            if from == to || !conflict(&earlier.event, &event.event, false) {
-                continue;
-            }
-            violated |= reaches(&edges, to, from);
-            edges[from].push(to);
-        }
-        if violated {
+        let to = units[later];
+        let dependences: BTreeSet<usize> = (0..later)
+            .filter(|&earlier| conflict(&events[earlier].event, &event.event, false))
+            .map(|earlier| units[earlier])
+            .filter(|&from| from != to)
+            .collect();
+        if !dependences.is_disjoint(&reachable(&edges, to)) {
             violations.push(event.index as u64);
+        }
+        for from in dependences {
+            edges[from].insert(to);
         }
     }
     violations
+}
+
+fn reachable(edges: &[BTreeSet<usize>], from: usize) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::new();
+    let mut todo = vec![from];
+    while let Some(at) = todo.pop() {
+        if reached.insert(at) {
+            todo.extend(&edges[at]);
+        }
+    }
+    reached
 }
 
 impl Tables<'_> {
