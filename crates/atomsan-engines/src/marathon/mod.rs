@@ -7,11 +7,11 @@
 //! not matter, so a counter of operations that is shared by everybody is no violation of
 //! everybody's atomicity.
 //!
-//! * [`sets`]: which set a variable is in, and which functions are units on it;
-//! * [`declaration`]: the file that says so;
-//! * [`units`]: which unit an access belongs to, the top-most one;
-//! * [`projection`]: the conflict graph of a set, and lending graphs to sets;
-//! * [`report`]: what a cycle is to a person.
+//! * `sets`: which set a variable is in, and which functions are units on it;
+//! * [`declaration`]: the file that may say so;
+//! * `units`: which unit an access belongs to, the top-most one;
+//! * `projection`: the conflict graph of a set, and lending graphs to sets;
+//! * `report`: what a cycle is to a person.
 //!
 //! An access that belongs to no unit of work is a unit of its own. A unit is split in two where its
 //! thread waits (for a condition or at a barrier), because that is for others to interfere. The
@@ -21,13 +21,13 @@
 //! A unit that is complete and that no open unit comes before is reclaimed ([`crate::clocks`]); a
 //! graph without units is taken back. So memory follows the variables and the open units.
 
-mod declaration;
+pub mod declaration;
 mod projection;
 mod report;
 mod sets;
 mod units;
 
-pub use declaration::{Declaration, DeclarationError};
+pub use declaration::Declaration;
 pub use sets::Choice;
 
 use crate::clocks::{Edge, TxRef};
@@ -92,10 +92,7 @@ impl Marathon {
         };
         let thread = at.event.thread;
         let epoch = self.units.epoch(thread);
-        let seat = self
-            .projections
-            .get(set)
-            .and_then(|projection| projection.seat(thread));
+        let seat = self.projections.seat(set, thread);
         match seat.filter(|seat| seat.epoch == epoch) {
             Some(seat) if seat.owner == Frame::NONE => self.outside(at, set),
             Some(seat) if seat.tx != TxRef::NONE => {
@@ -126,21 +123,16 @@ impl Marathon {
     /// Finds the unit that the thread's accesses to the set belong to.
     fn locate(&mut self, at: &Occurrence, set: SetId, cx: &mut Context<'_>) {
         let thread = at.event.thread;
-        let accessor = match self.sets.heuristic() {
-            true => self.units.accessor(thread),
-            false => None,
+        let accessor = if self.sets.heuristic() {
+            self.units.accessor(thread)
+        } else {
+            None
         };
         let set = match accessor {
             Some(accessor) if self.sets.has_members() => self.adopt(thread, set, accessor, cx),
             _ => set,
         };
-        let seat = self
-            .projections
-            .get(set)
-            .and_then(|projection| projection.seat(thread));
-        let direct = seat.map(|seat| seat.direct);
-        let direct = direct.filter(|&direct| self.units.is_open(thread, direct));
-        let direct = direct.or(accessor).unwrap_or(Frame::NONE);
+        let direct = self.direct(thread, set, accessor);
         let owner = self.units.top_most(thread, set, direct, &self.sets);
         let epoch = self.units.epoch(thread);
         let Some(owner) = owner else {
@@ -161,6 +153,16 @@ impl Marathon {
         }
         let tx = self.open(at, set, owner);
         self.inside(at, set, tx, cx);
+    }
+
+    /// The outermost open function that has accessed the set itself, as `accessor` does now.
+    fn direct(&mut self, thread: ThreadId, set: SetId, accessor: Option<Frame>) -> Frame {
+        let seat = self.projections.seat(set, thread);
+        let before = seat.map_or(Frame::NONE, |seat| seat.direct);
+        let before = Some(before).filter(|&before| self.units.is_open(thread, before));
+        let now = accessor.map(|accessor| self.units.principal(thread, accessor, set, &self.sets));
+        let functions = before.into_iter().chain(now);
+        functions.fold(Frame::NONE, Frame::outer)
     }
 
     /// The node of the thread's unit on the set.
@@ -200,17 +202,12 @@ impl Marathon {
         for from in &sources {
             let projection = self.projections.get_or_new(set);
             let edge = projection.graph.edge(from.tx, tx, || (from.at, *at));
-            if edge == Edge::Cycle
-                && projection
-                    .seat_or_new(at.event.thread)
-                    .refused
-                    .insert(from.tx)
-            {
+            let seat = projection.seat_or_new(at.event.thread);
+            if edge == Edge::Cycle && seat.refused.insert(from.tx) {
+                let (conflict, set) = ((from, &to), (set, &self.sets));
                 let frames = self.units.frames(at.event.thread);
-                let set = (set, &self.sets);
-                let conflict = (from, &to);
-                self.reports
-                    .cycle(&projection.graph, conflict, set, frames, cx);
+                let graph = &projection.graph;
+                self.reports.cycle(graph, conflict, set, frames, cx);
             }
         }
         self.sources = sources;
@@ -294,10 +291,9 @@ impl Marathon {
     fn split(&mut self, thread: ThreadId) {
         let projections = &mut self.projections;
         self.units.owned(thread, |frame, set| {
-            if let Some(projection) = projections.get(set)
-                && projection
-                    .seat(thread)
-                    .is_some_and(|seat| seat.owner == frame)
+            let seat = projections.seat(set, thread);
+            if seat.is_some_and(|seat| seat.owner == frame)
+                && let Some(projection) = projections.get(set)
             {
                 projection.close(thread);
             }
@@ -315,8 +311,8 @@ impl Marathon {
         cx: &Context<'_>,
     ) -> SetId {
         let latest = |projections: &mut Projections, set| {
-            let seat = projections.get(set)?.seat(thread)?;
-            Some(seat.latest)
+            let seat = projections.seat(set, thread);
+            seat.map(|seat| seat.latest)
         };
         loop {
             let mut holders = self.sets.holders(set, cx.names).into_iter();

@@ -29,7 +29,8 @@ pub(super) struct Seat {
     pub(super) epoch: u64,
     /// The open unit of work that the thread's accesses belong to.
     pub(super) owner: Frame,
-    /// The outermost function that has accessed the set itself; it may have ended.
+    /// The outermost function that has accessed the set itself (or has let a method of an inner
+    /// class do so); it may have ended.
     pub(super) direct: Frame,
     /// The function that was the last one to access the set itself; it may have ended.
     pub(super) latest: Frame,
@@ -121,6 +122,12 @@ impl Projections {
     pub(super) fn get(&mut self, set: SetId) -> Option<&mut Projection> {
         let loan = self.loans.get(set.index())?;
         self.all.get_mut(loan.projection as usize)
+    }
+
+    /// The place of a thread in the conflict graph of a set, if it has one.
+    #[inline]
+    pub(super) fn seat(&mut self, set: SetId, thread: ThreadId) -> Option<&mut Seat> {
+        self.get(set)?.seat(thread)
     }
 
     /// The conflict graph of a set; a new one if it has none.

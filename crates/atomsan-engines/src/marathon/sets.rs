@@ -16,6 +16,8 @@
 //! * A labelled block is a unit of work on every set: someone has put it there.
 //! * A function that accesses a field itself is an additional unit of work on the field's set, from
 //!   then on and without effect on its callers (`unitfor`); see [`super::units`].
+//! * A function that calls a method of an inner class which accesses the object around it (an
+//!   iterator over its list) is one as well.
 //! * An object that a field refers to (as traces with reference stores tell) is a *member* of the
 //!   field's set. If a function accesses a field of the member right after one of the set, the
 //!   member is `owned`: its set is merged into the other.
@@ -108,8 +110,9 @@ pub(super) struct Sets {
     places: Vec<Place>,
     sets: Vec<AtomicSet>,
     by_key: HashMap<Key, SetId, FxBuildHasher>,
-    /// Classes, by name.
+    /// Classes, by name, and the classes that inner ones are in.
     classes: HashMap<String, Kind, FxBuildHasher>,
+    around: HashMap<Kind, Kind, FxBuildHasher>,
     /// The class of a function.
     methods: HashMap<FunctionId, Option<Kind>, FxBuildHasher>,
     /// What the declaration says of a function, kind by kind.
@@ -219,8 +222,16 @@ impl Sets {
     }
 
     fn class(&mut self, name: &str) -> Kind {
-        let next = Kind(self.classes.len() as u32);
-        *self.classes.entry_ref(name).or_insert(next)
+        if let Some(&class) = self.classes.get(name) {
+            return class;
+        }
+        let class = Kind(self.classes.len() as u32);
+        self.classes.insert(name.to_owned(), class);
+        if let Some((around, _)) = name.rsplit_once('$') {
+            let around = self.class(around);
+            self.around.insert(class, around);
+        }
+        class
     }
 
     /// The set with this key, or the one it was merged into.
@@ -276,6 +287,20 @@ impl Sets {
         let class = class_of_method(&name).map(|class| self.class(class));
         self.methods.insert(function, class);
         class
+    }
+
+    /// Whether it is a method of an inner class, and the set is that of an object around it.
+    pub(super) fn is_inside(&self, rule: Rule, set: SetId) -> bool {
+        let Rule::Method(Some(mut class)) = rule else {
+            return false;
+        };
+        while let Some(&around) = self.around.get(&class) {
+            if self.sets[set.index()].kinds.contains(&around) {
+                return true;
+            }
+            class = around;
+        }
+        false
     }
 
     /// How far a rule covers a set, for each of the set's kinds that it covers.

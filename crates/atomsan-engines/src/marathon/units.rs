@@ -36,6 +36,15 @@ impl Frame {
         depth: u32::MAX,
         index: u64::MAX,
     };
+
+    /// The outer one of two open frames of a thread.
+    pub(super) fn outer(self, other: Frame) -> Frame {
+        if self.depth <= other.depth {
+            self
+        } else {
+            other
+        }
+    }
 }
 
 /// What is known of an open function or block.
@@ -180,12 +189,29 @@ impl Units {
 
     /// The function that makes the accesses of a thread now, if it is a unit on what it accesses.
     pub(super) fn accessor(&self, thread: ThreadId) -> Option<Frame> {
-        let units = self.threads.get(thread.index())?.open_units();
-        let depth = units.iter().rposition(|unit| !unit.block)?;
-        matches!(units[depth].rule, Rule::Method(_)).then_some(Frame {
-            depth: depth as u32,
-            index: units[depth].index,
-        })
+        self.threads.get(thread.index())?.method(usize::MAX)
+    }
+
+    /// The function on behalf of which `accessor` accesses the set: itself, or if it is a method of
+    /// an inner class, its caller.
+    pub(super) fn principal(
+        &self,
+        thread: ThreadId,
+        accessor: Frame,
+        set: SetId,
+        sets: &Sets,
+    ) -> Frame {
+        let Some(thread) = self.threads.get(thread.index()) else {
+            return accessor;
+        };
+        let mut principal = accessor;
+        while sets.is_inside(thread.units[principal.depth as usize].rule, set) {
+            match thread.method(principal.depth as usize) {
+                Some(caller) => principal = caller,
+                None => break,
+            }
+        }
+        principal
     }
 
     /// The top-most unit of work on a set that is accessed now. `direct` is the outermost open
@@ -236,6 +262,16 @@ impl Units {
 }
 
 impl Thread {
+    /// The innermost function below a depth, if it is a unit on what it accesses.
+    fn method(&self, below: usize) -> Option<Frame> {
+        let units = &self.units[..self.depth.min(below)];
+        let depth = units.iter().rposition(|unit| !unit.block)?;
+        matches!(units[depth].rule, Rule::Method(_)).then_some(Frame {
+            depth: depth as u32,
+            index: units[depth].index,
+        })
+    }
+
     fn open_units(&self) -> &[Unit] {
         &self.units[..self.depth]
     }
@@ -257,16 +293,5 @@ impl Thread {
             }),
         }
         self.depth += 1;
-    }
-}
-
-impl Frame {
-    /// The outer one of two frames of a thread.
-    pub(super) fn outer(self, other: Frame) -> Frame {
-        if self.depth <= other.depth {
-            self
-        } else {
-            other
-        }
     }
 }

@@ -51,13 +51,17 @@ pub const FIELDS: [Field; 12] = [
 ];
 
 /// Functions and labels, and their classes.
-pub const FUNCTIONS: [(&str, Option<usize>); 5] = [
+pub const FUNCTIONS: [(&str, Option<usize>); 6] = [
     ("A.f(I)V", Some(0)),
     ("B.f()Lp.C;", Some(1)),
     ("A.g", Some(0)),
     ("h", None),
     ("B.run", Some(1)),
+    ("A$Iterator.next", Some(2)),
 ];
+
+/// The last class is in the first.
+const INNER: (usize, usize) = (2, 0);
 
 /// What is atomic.
 pub const SPEC: &str = "!B.run";
@@ -304,9 +308,19 @@ impl Tables<'_> {
                 set = owner;
             }
             self.latest.insert((thread, set), accessor);
+            let kinds = &self.sets[set].1;
             let frames = self.frames.get_mut(&thread).unwrap();
-            let accessor = frames.iter_mut().find(|frame| frame.opened == accessor);
-            accessor.unwrap().direct.insert(set);
+            // A caller of a method of the inner class is a unit, too.
+            for frame in frames.iter_mut().rev().filter(|frame| !frame.block) {
+                if !frame.atomic {
+                    break;
+                }
+                frame.direct.insert(set);
+                let class = FUNCTIONS[frame.function.index()].1;
+                if class != Some(INNER.0) || !kinds.contains(&INNER.1) {
+                    break;
+                }
+            }
         }
         let (key, kinds) = &self.sets[set];
         let (rules, waits) = (self.rules, self.waits.get(&thread).copied().unwrap_or(0));

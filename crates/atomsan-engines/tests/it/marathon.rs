@@ -302,6 +302,31 @@ fn a_direct_access_makes_a_unit_of_the_method_and_not_of_its_caller() {
     );
 }
 
+/// "Iterators expose access to an `ArrayList`'s internals to a caller of the `iterator()` method.
+/// Thus, we make the caller a unitfor the enclosing `ArrayList` as well."
+#[test]
+fn the_caller_of_an_iterator_is_a_unit_on_what_it_iterates_over() {
+    let text = |class: &str| {
+        format!(
+            "T1 enter run
+             T1 enter Printer.print
+             T1 enter {class}.next
+             T1 r @1.ArrayList.size
+             T1 exit {class}.next
+             T2 w @1.ArrayList.size
+             T1 enter {class}.next
+             T1 r @1.ArrayList.size
+             T1 exit {class}.next
+             T1 exit Printer.print"
+        )
+    };
+    let inner = Trace::parse(&text("ArrayList$Itr"));
+    let verdict = inner.run(heuristic());
+    let region = verdict.findings[0].participants[0].region.unwrap();
+    assert_eq!(inner.names.function_name(region), "Printer.print");
+    assert_eq!(Trace::parse(&text("Cursor")).run(heuristic()).findings, []);
+}
+
 /// "All accessible methods of that object are considered initial units of work declared on this
 /// atomic set": also those that access nothing themselves.
 #[test]
