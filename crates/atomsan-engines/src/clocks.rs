@@ -206,6 +206,20 @@ impl Clocks {
         self.state(tx) != State::Dead
     }
 
+    /// Whether edges can still lead to the transaction.
+    pub fn is_open(&self, tx: TxRef) -> bool {
+        matches!(self.state(tx), State::Open(_))
+    }
+
+    /// The transaction that is alive in a slot.
+    pub fn at(&self, slot: usize) -> Option<TxRef> {
+        let tx = TxRef {
+            slot: slot as u32,
+            generation: self.slots.get(slot)?.generation,
+        };
+        self.is_alive(tx).then_some(tx)
+    }
+
     /// How many transactions are alive.
     pub fn alive(&self) -> usize {
         self.alive
@@ -301,6 +315,40 @@ impl Clocks {
             self.classes[class as usize].members.push(tx.slot);
             self.slots[tx.slot as usize].state = State::Closed(class);
         }
+    }
+
+    /// Forgets closed transactions that will not be asked for again. The order among the others
+    /// does not change: sets are closed, so nothing is known only through a member.
+    pub fn retain(&mut self, keep: impl Fn(TxRef) -> bool) {
+        let mut forgotten = std::mem::take(&mut self.scratch);
+        let Clocks {
+            classes,
+            active,
+            idle,
+            by_ancestors,
+            slots,
+            ..
+        } = self;
+        active.retain(|&index| {
+            let class = &mut classes[index as usize];
+            class.members.retain(|&slot| {
+                let generation = slots[slot as usize].generation;
+                let keep = keep(TxRef { slot, generation });
+                if !keep {
+                    forgotten.push(slot);
+                }
+                keep
+            });
+            if class.members.is_empty() {
+                by_ancestors.remove(&class.ancestors);
+                idle.push(index);
+            }
+            !class.members.is_empty()
+        });
+        for slot in forgotten.drain(..) {
+            self.kill(slot);
+        }
+        self.scratch = forgotten;
     }
 
     fn kill(&mut self, slot: u32) {
@@ -427,6 +475,24 @@ mod tests {
             assert!(second.is_alive(tx));
             assert!(old.iter().all(|&old| old != tx && !second.is_alive(old)));
         }
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_change_the_order() {
+        let mut clocks = Clocks::default();
+        let (a, b, c) = (clocks.open(), clocks.open(), clocks.open());
+        assert_eq!(clocks.order(a, b), Edge::Ordered);
+        assert_eq!(clocks.order(b, c), Edge::Ordered);
+        clocks.close(b);
+        clocks.close(c);
+        clocks.retain(|tx| tx == c);
+        assert!(clocks.is_alive(a) && !clocks.is_alive(b) && clocks.is_alive(c));
+        assert_eq!(clocks.alive(), 2);
+        assert_eq!(clocks.order(c, a), Edge::Cycle);
+        clocks.retain(|_| false);
+        assert_eq!(clocks.alive(), 1, "open ones stay");
+        clocks.close(a);
+        assert_eq!(clocks.alive(), 0);
     }
 
     #[derive(Clone, Debug)]

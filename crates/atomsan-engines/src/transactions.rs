@@ -114,6 +114,7 @@ impl<O: Order> Transactions<O> {
             }
             Boundary::Begin(region) => {
                 let tx = self.begin(at, region, at.event.site);
+                self.current[thread] = tx;
                 self.inside(at, tx, cx, &mut violation);
             }
             Boundary::End if tx != TxRef::NONE => {
@@ -130,13 +131,18 @@ impl<O: Order> Transactions<O> {
     #[cold]
     fn resume(&mut self, at: &Occurrence) -> TxRef {
         let mut frames = self.regions.frames(at.event.thread).iter();
-        match frames.find(|frame| frame.atomic).copied() {
-            Some(frame) => self.begin(at, frame.function, frame.site),
-            None => TxRef::NONE,
-        }
+        let Some(frame) = frames.find(|frame| frame.atomic).copied() else {
+            return TxRef::NONE;
+        };
+        let tx = self.begin(at, frame.function, frame.site);
+        self.current[at.event.thread.index()] = tx;
+        tx
     }
 
-    fn begin(&mut self, at: &Occurrence, region: FunctionId, entered: SiteId) -> TxRef {
+    /// A regular transaction begins, with this event or right before it. It ends when it is
+    /// [closed](Order::close). With [`Transactions::inside`] and [`Transactions::outside`] this is
+    /// for streams whose transactions are known already; [`Transactions::event`] finds them.
+    pub fn begin(&mut self, at: &Occurrence, region: FunctionId, entered: SiteId) -> TxRef {
         self.begun += 1;
         let thread = at.event.thread;
         let tx = self.order.open(Transaction {
@@ -144,7 +150,6 @@ impl<O: Order> Transactions<O> {
             region: Some(region),
             entered,
         });
-        self.current[thread.index()] = tx;
         self.program_order(Access { tx, at: *at });
         tx
     }
@@ -157,8 +162,9 @@ impl<O: Order> Transactions<O> {
         }
     }
 
+    /// An event of regular transaction `tx`, which is open.
     #[inline]
-    fn inside(
+    pub fn inside(
         &mut self,
         at: &Occurrence,
         tx: TxRef,
@@ -179,7 +185,8 @@ impl<O: Order> Transactions<O> {
         self.conflicts.remember(to);
     }
 
-    fn outside(&mut self, at: &Occurrence) {
+    /// An event outside of all regular transactions.
+    pub fn outside(&mut self, at: &Occurrence) {
         let last = self.conflicts.last(at.event.thread);
         let mut tx = last.map_or(TxRef::NONE, |last| last.tx);
         if !self.order.is_alive(tx) {

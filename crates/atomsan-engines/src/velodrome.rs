@@ -16,8 +16,11 @@ use crate::conflicts::Access;
 use crate::culprit::culprit;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::graph::{Graph, PathEdge};
+use crate::regions::OpenFrame;
 use crate::transactions::{Order, Transaction, Transactions};
-use atomsan_trace::finding::{Anomaly, Criterion, Finding, Participant, Role, Status, Step};
+use atomsan_trace::finding::{
+    Anomaly, Criterion, Culprit, Finding, Participant, Role, Status, Step,
+};
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -90,7 +93,8 @@ impl Engine for Velodrome {
     fn event(&mut self, at: &Occurrence, cx: &mut Context<'_>) {
         self.transactions
             .event(at, cx, |transactions, from, to, cx| {
-                violation(transactions, from, to, cx);
+                let frames = transactions.regions().frames(to.at.event.thread);
+                report("velodrome", &transactions.order, from, to, cx, |_| frames);
             });
         self.most_alive = self.most_alive.max(self.transactions.order.alive());
     }
@@ -105,14 +109,17 @@ impl Engine for Velodrome {
     }
 }
 
-/// `to` would close a cycle.
-fn violation(
-    transactions: &Transactions<Graph<Transaction, Conflict>>,
+/// Reports the cycle that `to` would close by depending on `from`. `frames` are the ones open at
+/// `to`, so that [`culprit`] can see which of them were open at the transaction's first event on the
+/// cycle already.
+pub(crate) fn report<F: AsRef<[OpenFrame]>>(
+    engine: &'static str,
+    graph: &Graph<Transaction, Conflict>,
     from: &Access,
     to: &Access,
     cx: &mut Context<'_>,
+    frames: impl FnOnce(&Occurrence) -> F,
 ) {
-    let graph = &transactions.order;
     let Some(blamed) = graph.get(to.tx) else {
         return;
     };
@@ -126,16 +133,17 @@ fn violation(
             to: to.tx,
             data: (from.at, to.at),
         });
-        let frames = transactions.regions().frames(to.at.event.thread);
-        let mut finding = describe(graph, &cycle);
-        finding.culprit = culprit(frames, table, &first, &to.at);
-        finding
+        Finding {
+            culprit: culprit(frames(&first).as_ref(), table, &first, &to.at),
+            ..describe(engine, graph, &cycle)
+        }
     });
 }
 
 /// The finding that a cycle is; its edges start and end at the culprit's transaction.
-pub(crate) fn describe(
-    graph: &Graph<Transaction, Conflict>,
+pub(crate) fn describe<E: Copy>(
+    engine: &'static str,
+    graph: &Graph<Transaction, E>,
     cycle: &[PathEdge<Conflict>],
 ) -> Finding {
     let mut participants = Vec::new();
@@ -166,7 +174,7 @@ pub(crate) fn describe(
         .collect();
     let (first, last) = (cycle[0].data, cycle[cycle.len() - 1].data);
     Finding {
-        engine: "velodrome",
+        engine,
         criterion: Criterion::ConflictSerializability,
         status: Status::Observed,
         anomaly: Anomaly::classify(
@@ -175,7 +183,7 @@ pub(crate) fn describe(
             last.1.event.op,
             cycle.len(),
         ),
-        culprit: atomsan_trace::finding::Culprit {
+        culprit: Culprit {
             region: participants[0].region,
             entered: participants[0].entered,
             between: (first.0.event.site, last.1.event.site),

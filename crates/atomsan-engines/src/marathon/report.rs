@@ -95,8 +95,7 @@ impl Reports {
         }
         let new = cx.findings.report(&*cycle, || {
             let path = search();
-            let mut finding = describe(graph, &path);
-            finding.engine = "marathon";
+            let mut finding = describe("marathon", graph, &path);
             finding.criterion = Criterion::AtomicSetSerializability;
             finding.culprit = culprit(frames, tables, &path[0].data.0, &to.at);
             finding.notes = notes(&finding, &path, &sets.describe(set, names), names);

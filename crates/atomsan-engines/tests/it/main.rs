@@ -3,6 +3,8 @@
 #![allow(unreachable_pub)]
 
 mod atomic_sets;
+mod cooperability;
+mod doublechecker;
 mod marathon;
 mod oracle;
 mod random;

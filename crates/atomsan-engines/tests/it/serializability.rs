@@ -192,7 +192,7 @@ fn agree(trace: &Trace, sync_edges: bool) -> Result<(), TestCaseError> {
 }
 
 /// A witness is a cycle of real conflicts, and blame is what blame is defined to be.
-fn check_witness(
+pub fn check_witness(
     trace: &Trace,
     truth: &oracle::Truth,
     finding: &atomsan_trace::Finding,
