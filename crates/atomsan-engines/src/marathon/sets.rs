@@ -21,8 +21,9 @@
 //! * An object that a field refers to (as traces with reference stores tell) is a *member* of the
 //!   field's set. If a function accesses a field of the member right after one of the set, the
 //!   member is `owned`: its set is merged into the other.
-//! * Volatile fields and atomic accesses stay out. Final fields need no rule: nothing writes them
-//!   after construction, so they have no conflicts.
+//! * Volatile fields and atomic accesses stay out. Final fields should, too, but a trace does not
+//!   tell them; they are not written after construction, so they have conflicts with that only,
+//!   and a declaration can leave them `out`.
 //!
 //! Only functions and blocks that the specification calls atomic count; by default, all but the
 //! entry points of threads.
@@ -334,6 +335,9 @@ impl Sets {
                     && let Some(holders) = self.holders.get_mut(&old)
                 {
                     holders.retain(|holder| *holder != into);
+                    if holders.is_empty() {
+                        self.holders.remove(&old);
+                    }
                 }
                 self.holders.entry(object).or_default().push(into);
                 SmallVec::new()
