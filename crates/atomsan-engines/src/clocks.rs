@@ -151,6 +151,9 @@ pub struct Clocks {
     idle: Vec<u32>,
     by_ancestors: HashMap<Set, u32, FxBuildHasher>,
     alive: usize,
+    /// Where the generations of new slots start, and the newest one given out.
+    oldest: u32,
+    newest: u32,
     /// A spare list, to save allocations.
     scratch: Vec<u32>,
 }
@@ -164,7 +167,7 @@ impl Clocks {
         });
         let slot = self.dead.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
-                generation: 0,
+                generation: self.oldest,
                 state: State::Dead,
             });
             self.slots.len() as u32 - 1
@@ -174,10 +177,27 @@ impl Clocks {
         entry.state = State::Open(bit);
         // Generation 0 is never alive, so that `TxRef::NONE` is stale everywhere.
         entry.generation = entry.generation.wrapping_add(1).max(1);
+        self.newest = self.newest.max(entry.generation);
         TxRef {
             slot,
             generation: entry.generation,
         }
+    }
+
+    /// The newest generation of a handle, for [`Clocks::restart`].
+    pub fn newest(&self) -> u32 {
+        self.newest
+    }
+
+    /// Starts anew, for another purpose and without giving memory back. All handles become stale,
+    /// and stay so; new ones also differ from all handles of other clocks that are not newer than
+    /// `generation`. Every transaction must have been closed.
+    pub fn restart(&mut self, generation: u32) {
+        debug_assert_eq!(self.alive, 0);
+        self.slots.clear();
+        self.dead.clear();
+        self.oldest = generation;
+        self.newest = generation;
     }
 
     /// Whether the transaction can still be part of a cycle.
@@ -437,6 +457,24 @@ mod tests {
         assert_eq!(clocks.alive(), 0);
         let again = clocks.open();
         assert_ne!(again, b, "a stale handle stays stale");
+    }
+
+    #[test]
+    fn handles_from_before_a_restart_stay_stale() {
+        let (mut first, mut second) = (Clocks::default(), Clocks::default());
+        let mut old = Vec::new();
+        for _ in 0..3 {
+            let (a, b) = (first.open(), first.open());
+            first.close(a);
+            first.close(b);
+            old.extend([a, b]);
+        }
+        second.restart(first.newest());
+        for _ in 0..4 {
+            let tx = second.open();
+            assert!(second.is_alive(tx));
+            assert!(old.iter().all(|&old| old != tx && !second.is_alive(old)));
+        }
     }
 
     #[test]

@@ -192,6 +192,13 @@ impl Conflicts {
         }
     }
 
+    /// Forgets who accessed a variable.
+    pub fn forget(&mut self, x: VarId) {
+        if let Some(var) = self.vars.get_mut(x.index()) {
+            *var = Var::default();
+        }
+    }
+
     fn remember_synchronisation(&mut self, access: Access) {
         let thread = access.at.event.thread;
         match access.at.event.op {

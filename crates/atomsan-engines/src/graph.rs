@@ -78,6 +78,17 @@ impl<D, E: Copy> Graph<D, E> {
         }
     }
 
+    /// The newest generation of a handle, for [`Graph::restart`].
+    pub fn newest(&self) -> u32 {
+        self.clocks.newest()
+    }
+
+    /// Starts anew with the same memory, for the transactions of another graph whose handles are
+    /// not newer than `generation`; see [`Clocks::restart`].
+    pub fn restart(&mut self, generation: u32) {
+        self.clocks.restart(generation);
+    }
+
     /// Whether the transaction can still be part of a cycle.
     #[inline]
     pub fn is_alive(&self, tx: TxRef) -> bool {

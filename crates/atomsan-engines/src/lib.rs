@@ -13,6 +13,7 @@ pub mod culprit;
 pub mod doublechecker;
 pub mod engine;
 pub mod graph;
+pub mod marathon;
 pub mod regions;
 pub mod transactions;
 pub mod velodrome;
