@@ -4,9 +4,11 @@
 //! serializable if and only if the graph stays acyclic. When an event would close a cycle, the
 //! cycle is the finding: for each edge the two events that made it.
 //!
-//! **Blame.** A transaction on the cycle is to blame if its outgoing edge leaves from an earlier
-//! event than its incoming edge arrives at: others ran between the two, so it is not atomic
-//! itself. The transaction whose event closes the cycle always is; that one is the culprit.
+//! **Blame.** A transaction on the cycle is to blame if its outgoing edge was made before its
+//! incoming edge: another thread's event came after one of its events and was in turn followed by
+//! another, so it is not atomic itself. (That its outgoing edge leaves from an earlier event than
+//! its incoming edge arrives at is not enough: both events may be over before anybody depends on
+//! the first.) The transaction whose event closes the cycle always is; that one is the culprit.
 //!
 //! [`crate::transactions`] makes the transactions (unary ones are merged), [`crate::graph`] keeps
 //! those that can still be part of a cycle.
@@ -157,7 +159,7 @@ pub(crate) fn describe<E: Copy>(
             region: transaction.and_then(|transaction| transaction.region),
             entered: transaction.map_or(out.event.site, |transaction| transaction.entered),
             blamed: transaction.is_some_and(|transaction| transaction.region.is_some())
-                && incoming.is_some_and(|incoming| out.index < incoming.index),
+                && incoming.is_some_and(|incoming| edge.data.1.index < incoming.index),
         });
         for at in incoming.into_iter().chain([out]) {
             if witness.iter().all(|step| step.index != at.index) {

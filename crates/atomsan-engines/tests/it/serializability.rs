@@ -101,6 +101,26 @@ fn every_edge_of_a_longer_cycle_is_in_the_finding() {
 }
 
 #[test]
+fn blame_is_not_on_a_transaction_that_ran_alone() {
+    let verdict = velodrome(&Trace::parse(
+        "t1 begin f
+         t1 w y
+         t2 begin g
+         t2 w x
+         t2 r y
+         t2 end
+         t1 r x
+         t1 end",
+    ));
+    let participants = &verdict.findings[0].participants;
+    let blamed: Vec<(u32, bool)> = participants
+        .iter()
+        .map(|p| (p.thread.0, p.blamed))
+        .collect();
+    assert_eq!(blamed, [(0, true), (1, false)]);
+}
+
+#[test]
 fn a_violation_that_repeats_is_one_finding() {
     let mut text = String::from("t1 begin f\n");
     for _ in 0..5 {
@@ -214,14 +234,14 @@ pub fn check_witness(
             "the next one of the cycle"
         );
         // An edge arrives and the next one leaves in one transaction, or further on in its thread.
-        let (leaving, _) = finding.edges[(number + 1) % count];
-        let leaving = &steps[leaving];
+        let (leaving, arriving) = finding.edges[(number + 1) % count];
+        let (leaving, arriving) = (&steps[leaving], &steps[arriving]);
         prop_assert_eq!(leaving.event.thread, to.event.thread);
         let transaction = |index: u64| truth.transactions[index as usize];
         let blamed = finding.participants[(number + 1) % count].blamed;
+        prop_assert_eq!(blamed, arriving.index < to.index);
         if blamed {
             prop_assert_eq!(transaction(leaving.index), transaction(to.index));
-            prop_assert!(leaving.index < to.index);
         } else {
             prop_assert!(
                 transaction(leaving.index) == transaction(to.index) || leaving.index > to.index
