@@ -307,3 +307,25 @@ fn random_traces_are_of_both_kinds() {
         .count();
     assert!((200..=800).contains(&violating), "{violating} of 1000");
 }
+
+/// A transaction that never ends, and ten thousand others that come after it: what nothing refers
+/// to is forgotten, and the violation at the end is still found.
+#[test]
+fn a_transaction_that_never_ends_does_not_keep_the_rest() {
+    let mut text = String::from("main begin f\nmain w x\nt1 r x\n");
+    for turn in 0..10_000 {
+        text.push_str(&format!("t{} begin g\n", turn % 3 + 1));
+        text.push_str(&format!("t{} w y{}\n", turn % 3 + 1, turn % 2));
+        text.push_str(&format!("t{} end\n", turn % 3 + 1));
+    }
+    text.push_str("main r y0\nmain end\n");
+    let trace = Trace::parse(&text);
+    let last = trace.events.len() as u64 - 2;
+    for verdict in [velodrome(&trace), aerodrome(&trace)] {
+        let found: Vec<u64> = verdict.findings.iter().map(|f| f.index).collect();
+        assert_eq!(found, [last]);
+    }
+    let verdict = aerodrome(&trace);
+    assert_eq!(verdict.stat("transactions"), 10_001);
+    assert!(verdict.stat("most transactions kept") < 3_000);
+}
