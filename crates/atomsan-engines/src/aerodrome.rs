@@ -79,7 +79,11 @@ impl Aerodrome {
     /// Nothing has happened yet.
     pub fn new(options: Options) -> Self {
         Aerodrome {
-            transactions: Transactions::new(ClockOrder::default(), options.sync_edges, FEW),
+            transactions: Transactions::new(
+                ClockOrder::default(),
+                options.sync_edges,
+                options.keep.unwrap_or(FEW),
+            ),
             most_alive: 0,
         }
     }

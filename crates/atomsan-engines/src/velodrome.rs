@@ -22,11 +22,17 @@ use atomsan_trace::Finding;
 pub struct Options {
     /// Whether synchronisation makes edges, or memory accesses only.
     pub sync_edges: bool,
+    /// How many transactions are kept before any that nothing refers to is forgotten; `None` is
+    /// what suits the engine.
+    pub keep: Option<usize>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { sync_edges: true }
+        Options {
+            sync_edges: true,
+            keep: None,
+        }
     }
 }
 
@@ -82,7 +88,11 @@ impl Velodrome {
     /// Nothing has happened yet.
     pub fn new(options: Options) -> Self {
         Velodrome {
-            transactions: Transactions::new(Graph::default(), options.sync_edges, MANY),
+            transactions: Transactions::new(
+                Graph::default(),
+                options.sync_edges,
+                options.keep.unwrap_or(MANY),
+            ),
             most_alive: 0,
         }
     }

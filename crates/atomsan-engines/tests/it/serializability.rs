@@ -37,7 +37,10 @@ const WITHDRAW: &str = "
 
 #[test]
 fn withdraw_is_a_lost_update_without_the_lock_edges() {
-    let options = Options { sync_edges: false };
+    let options = Options {
+        sync_edges: false,
+        ..Options::default()
+    };
     let verdict = Trace::parse(WITHDRAW).run(Velodrome::new(options));
     assert_eq!(verdict.findings.len(), 1);
     let finding = &verdict.findings[0];
@@ -192,7 +195,10 @@ fn waiting_splits_the_transaction() {
 /// Both engines, against the definition and each other.
 fn agree(trace: &Trace, sync_edges: bool) -> Result<(), TestCaseError> {
     let truth = oracle::judge(trace, sync_edges);
-    let options = Options { sync_edges };
+    let options = Options {
+        sync_edges,
+        ..Options::default()
+    };
     let velodrome = trace.run(Velodrome::new(options.clone()));
     let aerodrome = trace.run(Aerodrome::new(options));
     let first = |verdict: &Verdict| verdict.findings.first().map(|finding| finding.index);
@@ -289,6 +295,23 @@ proptest! {
         threads: 6, vars: 8, length: 250, ..Shape::small()
     })) {
         agree(&trace, true)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(20_000))]
+    #[test]
+    fn forgetting_changes_nothing(trace in random::traces(Shape {
+        threads: 5, length: 120, ..Shape::small()
+    })) {
+        let all = |verdict: Verdict| -> Vec<(u64, u64)> {
+            let findings = verdict.findings.iter();
+            findings.map(|finding| (finding.index, finding.count)).collect()
+        };
+        let expected = all(velodrome(&trace));
+        let options = Options { keep: Some(2), ..Options::default() };
+        prop_assert_eq!(all(trace.run(Velodrome::new(options.clone()))), expected.clone());
+        prop_assert_eq!(all(trace.run(Aerodrome::new(options))), expected);
     }
 }
 
