@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod held;
+pub mod locksets;
 pub mod regions;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
