@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod escape;
+pub mod periods;
 pub mod regions;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
