@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod escape;
 pub mod held;
 pub mod locksets;
+pub mod periods;
 pub mod regions;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
