@@ -4,11 +4,16 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod atomizer;
+mod dense;
 pub mod engine;
+pub mod eraser;
 pub mod escape;
 pub mod held;
 pub mod locksets;
+pub mod objects;
 pub mod periods;
+pub mod protecting;
 pub mod regions;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
