@@ -136,10 +136,10 @@ impl Atomizer {
     fn access(&mut self, at: &Occurrence, var: VarId, cx: &mut Context<'_>) {
         let (thread, write) = (at.event.thread, at.event.op.writes());
         let state = slot(&mut self.vars, var.index());
-        if state.is_virgin() {
-            if let Some(creator) = self.objects.enter(var, cx.names) {
-                *state = Eraser::ThreadLocal(creator);
-            }
+        if state.is_virgin()
+            && let Some(creator) = self.objects.enter(var, cx.names)
+        {
+            *state = Eraser::ThreadLocal(creator);
         }
         let Some(protecting) = state.access(thread, write, true, |_, _| false) else {
             return;
@@ -172,7 +172,8 @@ impl Atomizer {
                 }
             }
             Change::Released(lock) => {
-                if !self.is_both_mover(event.thread, lock) {
+                let both = self.is_both_mover(event.thread, lock);
+                if !both {
                     self.commit(at);
                 }
             }
@@ -296,10 +297,10 @@ impl Engine for Atomizer {
             | Op::AtomicLoad(var)
             | Op::AtomicStore(var)
             | Op::AtomicRmw(var)
-            | Op::AtomicRmwFailed(var) => {
-                if !quiet {
-                    self.access(at, var, cx);
-                }
+            | Op::AtomicRmwFailed(var)
+                if !quiet =>
+            {
+                self.access(at, var, cx)
             }
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_) => self.frame(at, cx),
             Op::Acquire(_)

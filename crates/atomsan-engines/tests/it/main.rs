@@ -1,6 +1,9 @@
 //! Tests of the engines through their interface: the papers' examples by name, and random traces
 //! against oracles.
 
+mod atomizer;
+mod eraser;
+mod files;
 mod held;
 mod locksets;
 mod oracle;
