@@ -11,9 +11,11 @@ pub mod eraser;
 pub mod escape;
 pub mod held;
 pub mod locksets;
+pub mod multilockset;
 pub mod objects;
 pub mod periods;
 pub mod protecting;
+pub mod reduction;
 pub mod regions;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};

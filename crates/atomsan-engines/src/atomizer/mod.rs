@@ -18,7 +18,7 @@
 //!
 //! Which locks protect what is learned on the way. What is learned later does not change how
 //! earlier steps were classified (4.2): doing better needs the whole execution, which is what
-//! `reduction` has.
+//! [`crate::reduction`] has.
 //!
 //! A lock is treated like a variable that is only written: it is thread-local until a third thread
 //! uses it, and then *protected* while each operation on it happens under some common lock, because
