@@ -6,6 +6,8 @@
 
 pub mod engine;
 pub mod escape;
+pub mod held;
+pub mod locksets;
 pub mod periods;
 pub mod regions;
 

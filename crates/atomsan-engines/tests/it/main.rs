@@ -1,6 +1,8 @@
 //! Tests of the engines through their interface: the papers' examples by name, and random traces
 //! against oracles.
 
+mod held;
+mod locksets;
 mod oracle;
 mod random;
 mod trace;
