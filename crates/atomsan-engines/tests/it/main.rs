@@ -2,6 +2,7 @@
 //! against oracles.
 
 mod held;
+mod interleavings;
 mod locksets;
 mod oracle;
 mod random;
