@@ -5,6 +5,7 @@ mod atomizer;
 mod eraser;
 mod files;
 mod held;
+mod interleavings;
 mod locksets;
 mod oracle;
 mod random;
