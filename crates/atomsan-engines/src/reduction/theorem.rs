@@ -16,9 +16,10 @@
 //! a non-mover or ends with a left-mover, and the other one is a non-mover or begins with a
 //! right-mover. That does not depend on which comes first, so the order in a node is not needed.
 //!
-//! A release that does not nest is a left-mover in the middle of its node: before it there may be
-//! one step, after it none. Where the order of several of those and of steps is not known any
-//! more, the worst is taken.
+//! A release that does not nest is a left-mover in the middle of its node: before the first of them
+//! there may be one step, after it none. If the block around it has both-movers for its own acquire
+//! and release, so that all this happens in the node around that one, then how it lies to the steps
+//! there is not looked at: it counts as a step, which can only add alarms.
 
 use super::races::Commutes;
 use super::trees::{Node, NodeId, Trees};
@@ -110,26 +111,29 @@ impl<'a> Verdicts<'a> {
 
     fn judge(&self, node: &Node) -> Judged {
         let mut releases = self.trees.releases(node).iter();
-        let releases = releases.any(|entry| self.matters(entry.lock));
+        // What is in a later phase than this comes after a left-mover.
+        let release = releases.position(|entry| self.matters(entry.lock));
+        let is_after = |phase: u32| release.is_some_and(|at| phase as usize > at);
         let mut judged = Judged {
             steps: 0,
             steps_after: 0,
-            releases,
-            inert: node.closed && !releases,
+            releases: release.is_some(),
+            inert: node.closed && release.is_none(),
             reducible: true,
         };
         for entry in self.trees.vars(node) {
             let commutes = self.facts.var(entry.var);
             judged.inert &= commutes == Commutes::Always;
             if commutes == Commutes::Not {
-                judged.add(entry.after, 1, entry.second.is_some());
+                judged.add(is_after(entry.phase), 1, entry.second.is_some());
             }
         }
         for entry in self.trees.blocks(node) {
             let child = self.of(entry.node);
             judged.inert &= child.inert;
             judged.reducible &= child.reducible;
-            judged.add(entry.after, self.weight(entry.node), entry.second.is_some());
+            let steps = self.weight(entry.node);
+            judged.add(is_after(entry.phase), steps, entry.second.is_some());
         }
         judged.reducible &= judged.fits();
         judged
@@ -205,10 +209,6 @@ impl Judged {
 
     /// Whether its own steps are of the required form.
     fn fits(&self) -> bool {
-        if self.releases {
-            self.steps <= 1 && self.steps_after == 0
-        } else {
-            self.steps + self.steps_after <= 1
-        }
+        self.steps <= 1 && self.steps_after == 0
     }
 }

@@ -18,9 +18,10 @@
 //!
 //! The paper's locks are Java's, which nest. Others may be released in any order, and may be held
 //! where a transaction begins or ends. A release that does not end the innermost block of the
-//! transaction is kept as a step of the node in which it happens, and what follows it there is
-//! marked as `after` it. The block that it ends is closed together with the blocks inside it. A
-//! block whose lock is still held at the transaction's end is not `closed`.
+//! transaction is kept as a step of the node in which it happens; such releases cut the node into
+//! phases, and each entry has the number of its phase. The block that is ended is closed together
+//! with the blocks inside it. A block whose lock is still held at the transaction's end is not
+//! `closed`.
 //!
 //! # Cost
 //!
@@ -44,8 +45,8 @@ pub(super) struct NodeId(pub(super) u32);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VarEntry {
     pub(super) var: VarId,
-    /// It comes after a release that does not nest.
-    pub(super) after: bool,
+    /// How many releases that do not nest come before it in its node.
+    pub(super) phase: u32,
     pub(super) first: Occurrence,
     /// The second access, if it is in `varsMul`.
     pub(super) second: Option<Occurrence>,
@@ -55,7 +56,7 @@ pub(super) struct VarEntry {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockEntry {
     pub(super) node: NodeId,
-    pub(super) after: bool,
+    pub(super) phase: u32,
     pub(super) acquire: Occurrence,
     /// The release; the end of the transaction if there is none.
     pub(super) release: Occurrence,
@@ -132,7 +133,7 @@ struct Open {
     merge_at: usize,
     /// Its lock was released while blocks inside it were open.
     released: bool,
-    after: bool,
+    phase: u32,
 }
 
 impl Builder {
@@ -188,7 +189,7 @@ impl Builder {
         };
         self.vars.push(VarEntry {
             var,
-            after: open.after,
+            phase: open.phase,
             first: *at,
             second: None,
         });
@@ -231,7 +232,7 @@ impl Builder {
                 }
                 self.releases.push(ReleaseEntry { lock, at: *at });
                 let open = &mut self.open[innermost];
-                open.after = true;
+                open.phase += 1;
                 open.serial = trees.serial();
             }
         }
@@ -247,7 +248,7 @@ impl Builder {
             releases: self.releases.len(),
             merge_at: 64,
             released: false,
-            after: false,
+            phase: 0,
         });
     }
 
@@ -263,7 +264,7 @@ impl Builder {
         let (Some(block), Some(parent)) = (self.open.pop(), self.open.last()) else {
             return;
         };
-        let (serial, after) = (parent.serial, parent.after);
+        let (serial, phase) = (parent.serial, parent.phase);
         let closed = closed || block.released;
         let node = self.intern(&block, region, entered, closed, trees);
         self.vars.truncate(block.vars);
@@ -284,7 +285,7 @@ impl Builder {
         };
         self.blocks.push(BlockEntry {
             node,
-            after,
+            phase,
             acquire: block.acquire,
             release: *at,
             second: None,
@@ -327,12 +328,12 @@ impl Builder {
 
 /// Sorts the entries from `from` on and joins those of one variable.
 fn merge_vars(vars: &mut Vec<VarEntry>, from: usize) {
-    vars[from..].sort_unstable_by_key(|entry| (entry.after, entry.var, entry.first.index));
+    vars[from..].sort_unstable_by_key(|entry| (entry.phase, entry.var, entry.first.index));
     let mut kept = from;
     for at in from..vars.len() {
         let entry = vars[at];
         let last = vars[from..kept].last_mut();
-        match last.filter(|last| last.var == entry.var && last.after == entry.after) {
+        match last.filter(|last| last.var == entry.var && last.phase == entry.phase) {
             Some(last) => last.second = last.second.or(Some(entry.first)),
             None => {
                 vars[kept] = entry;
@@ -345,12 +346,12 @@ fn merge_vars(vars: &mut Vec<VarEntry>, from: usize) {
 
 /// Sorts the children from `from` on and joins equal ones.
 fn merge_blocks(blocks: &mut Vec<BlockEntry>, from: usize) {
-    blocks[from..].sort_unstable_by_key(|entry| (entry.after, entry.node, entry.acquire.index));
+    blocks[from..].sort_unstable_by_key(|entry| (entry.phase, entry.node, entry.acquire.index));
     let mut kept = from;
     for at in from..blocks.len() {
         let entry = blocks[at];
         let last = blocks[from..kept].last_mut();
-        match last.filter(|last| last.node == entry.node && last.after == entry.after) {
+        match last.filter(|last| last.node == entry.node && last.phase == entry.phase) {
             Some(last) => last.second = last.second.or(Some(entry.acquire)),
             None => {
                 blocks[kept] = entry;
@@ -372,15 +373,12 @@ struct Content<'a> {
 }
 
 impl Content<'_> {
-    fn keys(&self) -> impl Iterator<Item = (u32, bool, bool)> + '_ {
+    fn keys(&self) -> impl Iterator<Item = (u32, u32, bool)> + '_ {
         let vars = self.vars.iter();
-        let vars = vars.map(|entry| (entry.var.0, entry.after, entry.second.is_some()));
+        let vars = vars.map(|entry| (entry.var.0, entry.phase, entry.second.is_some()));
         let blocks = self.blocks.iter();
-        let blocks = blocks.map(|entry| (entry.node.0, entry.after, entry.second.is_some()));
-        let releases = self
-            .releases
-            .iter()
-            .map(|entry| (entry.lock.0, true, false));
+        let blocks = blocks.map(|entry| (entry.node.0, entry.phase, entry.second.is_some()));
+        let releases = self.releases.iter().map(|entry| (entry.lock.0, 0, false));
         vars.chain(blocks).chain(releases)
     }
 

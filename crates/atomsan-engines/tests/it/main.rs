@@ -7,6 +7,8 @@ mod files;
 mod held;
 mod interleavings;
 mod locksets;
+mod multilockset;
 mod oracle;
 mod random;
+mod reduction;
 mod trace;
