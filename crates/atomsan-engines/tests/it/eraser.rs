@@ -11,7 +11,7 @@ use proptest::prelude::*;
 type Use = (u8, bool);
 
 /// The states of Fig. 13 from the whole history, each by what it means.
-fn by_definition(history: &[Use], transfer: bool) -> Eraser<u8, ()> {
+pub fn by_definition(history: &[Use], transfer: bool) -> Eraser<u8, ()> {
     let Some(&(first, _)) = history.first() else {
         return Eraser::Virgin;
     };

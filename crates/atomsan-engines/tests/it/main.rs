@@ -11,4 +11,5 @@ mod multilockset;
 mod oracle;
 mod random;
 mod reduction;
+mod rules;
 mod trace;
