@@ -4,6 +4,8 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod blocks;
+pub mod deadlocks;
 pub mod engine;
 pub mod escape;
 pub mod held;

@@ -1,9 +1,11 @@
 //! Tests of the engines through their interface: the papers' examples by name, and random traces
 //! against oracles.
 
+mod blocks;
 mod held;
 mod interleavings;
 mod locksets;
 mod oracle;
 mod random;
+mod sets;
 mod trace;
