@@ -4,13 +4,21 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod aerodrome;
 pub mod blocks;
+pub mod checker;
+pub mod clocks;
+pub mod conflicts;
+pub mod culprit;
 pub mod deadlocks;
 pub mod engine;
 pub mod escape;
+pub mod graph;
 pub mod held;
 pub mod locksets;
 pub mod periods;
 pub mod regions;
+pub mod transactions;
+pub mod velodrome;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};
