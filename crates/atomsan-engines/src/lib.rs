@@ -4,11 +4,19 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod aerodrome;
 pub mod atomizer;
+pub mod blocks;
+pub mod checker;
+pub mod clocks;
+pub mod conflicts;
+pub mod culprit;
+pub mod deadlocks;
 mod dense;
 pub mod engine;
 pub mod eraser;
 pub mod escape;
+pub mod graph;
 pub mod held;
 pub mod locksets;
 pub mod multilockset;
@@ -17,5 +25,7 @@ pub mod periods;
 pub mod protecting;
 pub mod reduction;
 pub mod regions;
+pub mod transactions;
+pub mod velodrome;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};

@@ -84,6 +84,14 @@ impl Interner {
             }
         }
     }
+
+    /// Adds a name and says whether it is new.
+    pub(crate) fn insert(&mut self, name: &[u8]) -> bool {
+        let known = self.table.len();
+        // A name that cannot be added is as good as new: it has no id to share.
+        let id = self.intern::<BadName>(name, || Ok(()));
+        id.map_or(true, |id| id as usize == known)
+    }
 }
 
 /// The names of a text trace, by kind.

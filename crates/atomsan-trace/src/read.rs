@@ -26,8 +26,7 @@
 //! ```
 
 use crate::Batch;
-use crate::format::lines;
-use crate::format::{Format, rr::Rr, std::Std};
+use crate::format::{Format, atrace, lines, rr::Rr, std::Std};
 use crate::input::{self, Blocks, Progress, Source};
 use std::fmt;
 use std::io;
@@ -189,6 +188,16 @@ impl Ledger {
         self.truncated = Some(message);
     }
 
+    /// What cannot be forgiven.
+    #[cold]
+    pub(crate) fn fatal(&self, position: Position, message: String) -> ReadError {
+        ReadError {
+            file: self.file.clone(),
+            position,
+            message,
+        }
+    }
+
     /// Whether what is wrong is forgiven.
     pub(crate) fn lenient(&self) -> bool {
         self.lenient
@@ -313,7 +322,10 @@ pub fn open(source: &Source, options: &ReadOptions) -> Result<Trace, ReadError> 
 }
 
 fn sniff(blocks: &mut Blocks) -> Result<Format, String> {
-    let head = blocks.peek(HEAD, |head| Format::sniff(head, false).is_some());
+    let mut looked_at = 0;
+    let head = blocks.peek(HEAD, |head| {
+        Format::sniff(head, false, &mut looked_at).is_some()
+    });
     if head.is_empty() {
         if let Some(error) = blocks.failure() {
             return Err(input_failure(error));
@@ -321,7 +333,7 @@ fn sniff(blocks: &mut Blocks) -> Result<Format, String> {
         // Nothing at all is a text of no lines.
         return Ok(Format::Std);
     }
-    Format::sniff(head, true).ok_or_else(|| {
+    Format::sniff(head, true, &mut looked_at).ok_or_else(|| {
         "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or a \
          binary trace (atrace); name the format with --format if it is one of these"
             .to_owned()
@@ -332,7 +344,7 @@ fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
     let done = match format {
         Format::Std => lines::read(Std::default(), &mut blocks, &mut out, &mut ledger),
         Format::Rr => lines::read(Rr::default(), &mut blocks, &mut out, &mut ledger),
-        Format::Atrace => Ok(()),
+        Format::Atrace => atrace::read(&mut blocks, &mut out, &mut ledger),
     };
     let error = match done {
         Ok(()) => None,
@@ -406,5 +418,35 @@ impl Trace {
     /// How many bytes of the file have been read, and how many there are if that is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         (self.progress.done(), self.progress.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn dropping_a_trace_stops_its_threads() {
+        let text = "T|r(x)|1\n".repeat(2_000_000).into_bytes();
+        let source = Source::bytes("t", text);
+        let mut trace = open(&source, &ReadOptions::default()).unwrap();
+        assert!(trace.next().unwrap().is_some());
+        let progress = trace.progress.clone();
+        assert_eq!(
+            progress.holders(),
+            3,
+            "this, the trace and the input thread"
+        );
+        drop(trace);
+        let start = Instant::now();
+        while progress.holders() > 1 {
+            assert!(start.elapsed() < Duration::from_secs(20), "still running");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(
+            progress.done() < progress.total.unwrap(),
+            "it stopped early"
+        );
     }
 }

@@ -9,7 +9,7 @@
 //! Unlike the Atomizer, nothing is classified before everything is known, so the answer is
 //! conservative: a transaction that is not reported is atomic with respect to all others, in every
 //! schedule that is consistent with the synchronisation seen, unless there is potential for
-//! deadlock (`deadlocks` reports that).
+//! deadlock ([`crate::deadlocks`] counts them).
 //!
 //! Starting and joining threads, waiting and barriers end a transaction in the middle of its
 //! region (section 4).
@@ -21,6 +21,7 @@ mod races;
 mod theorem;
 mod trees;
 
+use crate::deadlocks::Deadlocks;
 use crate::dense::slot;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::escape::{Escape, Escapes};
@@ -132,6 +133,7 @@ pub struct Reduction {
     /// Variables that are entered in `objects`.
     entered: Vec<bool>,
     locks: Vec<LockUse>,
+    deadlocks: Deadlocks,
     threads: Vec<Thread>,
     trees: Trees,
     /// How many transactions have this root.
@@ -149,6 +151,7 @@ struct Figures {
     racing_fields: u64,
     violating_transactions: u64,
     violating_regions: u64,
+    potential_deadlocks: u64,
 }
 
 impl Default for Reduction {
@@ -171,6 +174,7 @@ impl Reduction {
             races: Races::new(&options),
             entered: Vec::new(),
             locks: Vec::new(),
+            deadlocks: Deadlocks::default(),
             threads: Vec::new(),
             trees: Trees::default(),
             transactions: Vec::new(),
@@ -203,7 +207,15 @@ impl Reduction {
 
     fn lock_operation(&mut self, at: &Occurrence) {
         let event = &at.event;
+        let before = self.held.locks(event.thread);
         let change = self.held.step(at.index, event, &mut self.locksets);
+        if let (Change::Acquired(lock), false) = (change, before.any.is_empty()) {
+            let exclusive = !matches!(event.op, Op::AcquireShared(_));
+            let period = self.periods.current(event.thread);
+            let holds = self.held.holds(event.thread);
+            self.deadlocks
+                .acquire(at, (lock, exclusive), holds, before, period);
+        }
         let (Change::Acquired(lock) | Change::Released(lock) | Change::NotHeld(lock)) = change
         else {
             return;
@@ -370,6 +382,8 @@ impl Engine for Reduction {
         }
         let facts = self.facts();
         self.count_races(&facts, cx.names);
+        let deadlocks = self.deadlocks.potential(&self.periods, &mut self.locksets);
+        self.figures.potential_deadlocks = deadlocks.len() as u64;
         self.report(&facts, cx);
     }
 
@@ -386,6 +400,7 @@ impl Engine for Reduction {
             stat("fields with races", figures.racing_fields),
             stat("violating transactions", figures.violating_transactions),
             stat("violating regions", figures.violating_regions),
+            stat("potential deadlocks", figures.potential_deadlocks),
         ]
     }
 }

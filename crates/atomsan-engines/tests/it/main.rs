@@ -1,7 +1,9 @@
 //! Tests of the engines through their interface: the papers' examples by name, and random traces
 //! against oracles.
+#![allow(unreachable_pub)]
 
 mod atomizer;
+mod blocks;
 mod eraser;
 mod files;
 mod held;
@@ -12,4 +14,6 @@ mod oracle;
 mod random;
 mod reduction;
 mod rules;
+mod serializability;
+mod sets;
 mod trace;

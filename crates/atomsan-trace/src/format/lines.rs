@@ -32,7 +32,7 @@ impl BadLine {
     pub(crate) fn new(expected: &'static str, found: &[u8]) -> BadLine {
         BadLine {
             expected,
-            found: Some(text(&found[..found.len().min(80)])),
+            found: Some(shown(found)),
         }
     }
 }
@@ -54,11 +54,24 @@ impl BadLine {
             match &self.found {
                 Some(found) if found.is_empty() => write!(f, "nothing")?,
                 Some(found) => write!(f, "`{found}`")?,
-                None => write!(f, "`{}`", text(&line[..line.len().min(80)]))?,
+                None => write!(f, "`{}`", shown(line))?,
             }
             Ok(())
         })
     }
+}
+
+/// The beginning of what was found, fit for a terminal.
+fn shown(found: &[u8]) -> String {
+    let mut shown = String::new();
+    for c in text(&found[..found.len().min(80)]).chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Parses the whole input.

@@ -10,6 +10,10 @@
 //! what is between them is the operation. That there is no third `|` follows from the names: one
 //! that contains a `|` is never interned.
 
+mod writer;
+
+pub(crate) use writer::StdWriter;
+
 use super::lines::{BadLine, Lines};
 use crate::Batch;
 use crate::event::{Event, Op, SiteId, ThreadId};
@@ -86,6 +90,9 @@ impl Std {
     }
 
     fn uncommon_op(&mut self, field: &[u8], batch: &mut Batch) -> Result<Op, BadLine> {
+        if memchr::memchr3(b'|', b' ', b'\t', field).is_some() {
+            return Err(BadLine::new(SHAPE, field));
+        }
         let open = memchr::memchr(b'(', field);
         let op = &field[..open.unwrap_or(field.len())];
         let argument = match open {

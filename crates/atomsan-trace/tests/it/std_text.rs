@@ -157,6 +157,30 @@ fn a_bad_line_says_where_what_and_what_to_do() {
 }
 
 #[test]
+fn a_message_does_not_write_to_the_terminal_what_the_trace_says() {
+    let message = read("T|r(x)|1\n\x1b[2J\x07\u{e4}\n").message();
+    assert!(
+        message.contains("found `\\u{1b}[2J\\u{7}\u{e4}`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn fields_are_three() {
+    for line in [
+        "T|begin|1|2",
+        "T|end(a|b)|1",
+        "T|begin x|1",
+        "T|r(x)|1|2",
+        "T|S|r(x)|1",
+    ] {
+        let whole = read(format!("T|r(x)|1\n{line}\n"));
+        assert!(whole.message().starts_with("t:2: expected "), "{line}");
+        assert_eq!(whole.events.len(), 1, "{line}");
+    }
+}
+
+#[test]
 fn leading_zeros_are_no_matter() {
     assert_eq!(
         read("T|r(x)|00000000000000000000000007\n").lines(),
