@@ -13,6 +13,8 @@
 //! | lock operation that is re-entrant, on a thread-local or on a protected lock (4.3) | both |
 //! | any other access | none |
 //!
+//! An atomic operation is an access like others: it is not a race, but it does not commute either.
+//!
 //! A violation is a step that is no left-mover, in a block that has committed. A finding names
 //! where the block was entered, where it committed and where it was violated (Fig. 2).
 //!

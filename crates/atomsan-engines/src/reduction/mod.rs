@@ -1,10 +1,10 @@
 //! Offline reduction (Wang–Stoller, section 5).
 //!
 //! While the program runs, each transaction becomes a tree of its synchronised blocks and of the
-//! variables accessed in them ([`trees`]), and locksets are refined. When it has ended, it is known
+//! variables accessed in them (`trees`), and locksets are refined. When it has ended, it is known
 //! for the whole execution which variables race and which locks are thread-local or protected, and
 //! the trees are held against Theorem 2: a set of transactions without potential for deadlock is
-//! atomic if each has the form (R + AcqA*Rel)* N? (L + AcqA*Rel)* ([`theorem`]).
+//! atomic if each has the form (R + AcqA*Rel)* N? (L + AcqA*Rel)* (`theorem`).
 //!
 //! Unlike the Atomizer, nothing is classified before everything is known, so the answer is
 //! conservative: a transaction that is not reported is atomic with respect to all others, in every

@@ -2,7 +2,7 @@
 
 use crate::files;
 use crate::interleavings;
-use crate::random::{Shape, traces};
+use crate::random::{Shape, arbitrary, traces};
 use crate::sets;
 use crate::trace::{Trace, Verdict};
 use atomsan_engines::reduction::{Options, Reduction, TABLE_2};
@@ -261,6 +261,17 @@ u end";
     );
 }
 
+/// A freed object's variables are new ones, but the trees cannot tell them apart: the worst counts.
+#[test]
+fn reused_memory_is_new() {
+    let first = "t begin f\nt w o.x\nt w o.x\nt end\nt free o\n";
+    let second = "u begin g\nu w o.x\nu end\n";
+    assert_eq!(run(&[first, second].concat()).total, 0);
+    let raced = "v w o.x\nv free o\n";
+    let verdict = run(&[first, second, raced, "t r o.x\n"].concat());
+    assert_eq!(verdict.stat("variables with races"), 1);
+}
+
 #[test]
 fn waits_starts_joins_and_barriers_split_transactions() {
     let other = "u w x\nu w x\n";
@@ -517,7 +528,7 @@ proptest! {
     /// No sequence of events makes it panic, and its witnesses are steps of one transaction in
     /// their order.
     #[test]
-    fn witnesses_are_in_order(trace in traces(Shape { locks: 3, ..Shape::small() })) {
+    fn witnesses_are_in_order(trace in arbitrary(80)) {
         for (_, options) in TABLE_2 {
             let verdict = trace.run(Reduction::new(options));
             prop_assert_eq!(verdict.total, verdict.stat("violating transactions"));

@@ -124,7 +124,8 @@ fn violations(trace: &Trace) -> Vec<(FunctionId, usize, usize)> {
         for block in open.iter_mut() {
             match block.committed {
                 Some(committed) if matches!(mover, Mover::Right | Mover::Non) => {
-                    if !std::mem::replace(&mut block.violated, true) {
+                    let again = std::mem::replace(&mut block.violated, true);
+                    if !again {
                         found.push((block.label, committed, index));
                     }
                 }
