@@ -477,3 +477,20 @@ fn elevator_blames_the_five_methods_of_the_published_tool() {
     ];
     assert_eq!(blamed, expected.map(String::from).into());
 }
+
+/// Fig. 17: no warnings for elevator if only synchronised blocks are expected to be atomic.
+#[test]
+fn elevator_is_quiet_under_synch() {
+    let Some(trace) = files::load("elevator.rr.zst", "") else {
+        return;
+    };
+    let with = |heuristic| {
+        let options = Options {
+            heuristic,
+            ..Options::default()
+        };
+        trace.run(Atomizer::new(options)).total
+    };
+    assert_eq!(with(Heuristic::Synch), 0);
+    assert_eq!(with(Heuristic::ExportSynch), with(Heuristic::Regions));
+}

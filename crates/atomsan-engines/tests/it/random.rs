@@ -98,7 +98,7 @@ fn any_op(action: u8, id: u32, object: u32) -> Op {
         21 => Op::Enter(function),
         22 => Op::Exit(function),
         23 => Op::Alloc(ObjectId(object)),
-        _ if id % 2 == 0 => Op::Free(ObjectId(object)),
+        _ if id.is_multiple_of(2) => Op::Free(ObjectId(object)),
         _ => Op::RefStore {
             into: var,
             object: ObjectId(object),
