@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use atomsan_engines::regions::{Boundary, Regions};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions};
-use atomsan_trace::{Event, Format, Names, Op};
+use atomsan_trace::{Event, Names, Op};
 use std::path::PathBuf;
 
 /// Show what is in a trace
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             out.write(|out| writeln!(out, "{text}"))?;
             continue;
         }
-        let format = trace.format().map_or("", Format::name);
+        let format = trace.format();
         out.write(|out| writeln!(out, "{} ({format})", source.name()))?;
         for (name, value) in rows.iter().filter(|(_, value)| *value > 0) {
             let value = output::grouped(*value);

@@ -9,11 +9,11 @@
 //! the yields it has, and the first report is at the first event that makes it so. What is
 //! reported later is always a true cycle; but as an edge was left out, not every later one is seen.
 
-use super::Options;
 use super::core::{Answer, Core, Rule, Violation};
+use super::{Options, region_name};
 use crate::culprit::culprit;
+use crate::cycle::describe;
 use crate::engine::{Context, Engine, Occurrence, Stat};
-use crate::velodrome::describe;
 use atomsan_trace::finding::{Anomaly, Criterion, Finding, Role};
 
 /// The cooperability checker.
@@ -68,14 +68,14 @@ impl Rule for Report {
                 criterion: Criterion::Cooperability,
                 anomaly: Anomaly::MissingYield,
                 culprit: culprit(frames, (names, stacks), &first, to),
-                ..describe("copper", violation.graph(), &cycle)
+                ..describe("copper", violation.graph, &cycle)
             };
             finding.participants[0].blamed = true;
             if let Some(step) = finding.witness.iter_mut().find(|s| s.index == to.index) {
                 step.role = Role::Violated;
             }
             if let Some(region) = violation.broken_region() {
-                let region = names.function_name(region.function);
+                let region = region_name(region.function, names);
                 finding.notes.push(format!(
                     "{region} is declared atomic; a yield here would say that it is not"
                 ));

@@ -49,6 +49,16 @@ pub mod density;
 pub mod silver;
 pub mod yields;
 
+use atomsan_trace::{FunctionId, Names};
+
+/// A region's name; some traces mark regions without naming them.
+fn region_name(region: FunctionId, names: &Names) -> Box<str> {
+    match names.function_name(region) {
+        name if name.is_empty() => "(unnamed)".into(),
+        name => name.into(),
+    }
+}
+
 /// What can be chosen, the same for Copper and Silver.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -8,10 +8,10 @@
 //! was needed and what interfered ([`Silver::yields`]), and it counts the interference points of
 //! the program on the way ([`Silver::density`]).
 
-use super::Options;
 use super::core::{Answer, Core, Rule, Violation};
 use super::density::{Density, Points};
 use super::yields::{Place, Yields};
+use super::{Options, region_name};
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use atomsan_trace::{Event, FunctionId, Names, SiteId};
 use hashbrown::HashMap;
@@ -54,8 +54,8 @@ impl Silver {
             place.count += needed.count;
             let conflicts = place.conflicts.entry(Place::of(conflict, names));
             *conflicts.or_default() += needed.count;
-            let region = needed.region.map(|region| names.function_name(region));
-            place.regions.extend(region.map(Box::from));
+            let region = needed.region.map(|region| region_name(region, names));
+            place.regions.extend(region);
         }
         yields
     }

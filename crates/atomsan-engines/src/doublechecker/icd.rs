@@ -215,9 +215,11 @@ impl Icd {
         }
     }
 
-    /// An access to `place`, of which there are `places`.
+    /// Makes the event's thread an owner of `place` (of which there are `places`), as far as the
+    /// access needs it. What an event accesses is [logged](Icd::log) when it owns all of it, since
+    /// the event may begin another unary transaction until then.
     #[inline]
-    pub fn access(&mut self, at: &Occurrence, kind: Kind, place: Place, places: usize) {
+    pub fn own(&mut self, at: &Occurrence, kind: Kind, place: Place, places: usize) {
         if self.cells.len() < places {
             self.cells.resize(places, Cell::default());
         }
@@ -234,9 +236,6 @@ impl Icd {
             self.change_owner(at, kind, place, rd_sh_cnt);
         } else if open == Open::Nothing {
             self.open_unary(at);
-        }
-        if self.logging {
-            self.log(at, kind, place);
         }
     }
 
@@ -309,7 +308,10 @@ impl Icd {
         let mut sources = std::mem::take(&mut self.sources);
         // The thread's own earlier transactions come before anyway.
         sources.retain(|source| (self.idg.get(source.tx)).is_some_and(|tx| tx.thread != thread));
-        if !sources.is_empty() {
+        // A unary transaction that this event itself began is still at its beginning.
+        let current = self.thread(thread).current;
+        let current = current.and_then(|tx| self.idg.get(tx));
+        if !sources.is_empty() && current.is_some_and(|tx| tx.began.index != at.index) {
             self.close_unary(thread, at.index);
         }
         if self.thread(thread).open == Open::Nothing {
@@ -343,8 +345,12 @@ impl Icd {
         }
     }
 
+    /// Logs an access to what the thread owns.
     #[inline]
-    fn log(&mut self, at: &Occurrence, kind: Kind, place: Place) {
+    pub fn log(&mut self, at: &Occurrence, kind: Kind, place: Place) {
+        if !self.logging {
+            return;
+        }
         let state = &mut self.threads[at.event.thread.index()];
         let stamp = if self.cells[place.object as usize].state.is_rd_sh() {
             state.shared.entry(place.location).or_default()
@@ -369,42 +375,37 @@ impl Icd {
         }
     }
 
-    /// A thread forks another one: the child's next event will come after this.
-    pub fn fork(&mut self, at: &Occurrence, child: ThreadId) {
-        self.log_event(at);
-        let here = self.here(at.event.thread);
-        // What is logged from now on is not before that point.
-        self.new_epoch(at.event.thread);
-        let Some(here) = here else {
-            return;
-        };
+    /// A thread forks another one: the child's next event comes after all that is logged so far.
+    pub fn fork(&mut self, parent: ThreadId, child: ThreadId) {
+        let here = self.here(parent);
+        self.new_epoch(parent);
         let mut forks = std::mem::take(&mut self.thread(child).forks);
-        forks.retain(|fork| (self.idg.get(fork.tx)).is_some_and(|tx| tx.thread != at.event.thread));
-        forks.push(here);
+        forks.retain(|fork| (self.idg.get(fork.tx)).is_some_and(|tx| tx.thread != parent));
+        forks.extend(here);
         self.thread(child).forks = forks;
     }
 
-    /// An event of a thread: it comes after the forks of its thread.
+    /// An event of a thread comes after the forks of the thread; whether there were any.
     #[inline]
-    pub fn forked(&mut self, at: &Occurrence) {
+    pub fn forked(&mut self, at: &Occurrence) -> bool {
         let thread = self.threads.get(at.event.thread.index());
-        if thread.is_some_and(|thread| !thread.forks.is_empty()) {
+        let forked = thread.is_some_and(|thread| !thread.forks.is_empty());
+        if forked {
             let mut forks = std::mem::take(&mut self.thread(at.event.thread).forks);
             self.sources.append(&mut forks);
             self.order_after_sources(at);
-            self.log_event(at);
         }
+        forked
     }
 
     /// A thread joins another one: it comes after all that the child has done.
     pub fn join(&mut self, at: &Occurrence, child: ThreadId) {
         self.source_current(child);
         self.order_after_sources(at);
-        self.log_event(at);
     }
 
     /// Logs an event that is rare, each time.
-    fn log_event(&mut self, at: &Occurrence) {
+    pub fn log_event(&mut self, at: &Occurrence) {
         let thread = at.event.thread;
         if self.thread(thread).open == Open::Nothing {
             self.open_unary(at);
@@ -416,5 +417,112 @@ impl Icd {
             let span = self.frames.log(thread.index());
             transaction.log.push(Access { at: *at, span });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use atomsan_trace::{Event, Op, StackId, VarId};
+
+    /// Accesses to places that are variables and objects at once.
+    struct Driver {
+        icd: Icd,
+        index: u64,
+    }
+
+    impl Driver {
+        fn new() -> Self {
+            Driver {
+                icd: Icd::new(true),
+                index: 0,
+            }
+        }
+
+        fn at(&mut self, thread: u32) -> Occurrence {
+            self.index += 1;
+            Occurrence {
+                index: self.index,
+                stack: StackId::EMPTY,
+                event: Event {
+                    thread: ThreadId(thread),
+                    site: SiteId::UNKNOWN,
+                    op: Op::Read(VarId(0)),
+                },
+            }
+        }
+
+        fn access(&mut self, thread: u32, kind: Kind, place: u32) {
+            let at = self.at(thread);
+            let place = Place {
+                location: place,
+                object: place,
+            };
+            self.icd.own(&at, kind, place, 8);
+            self.icd.log(&at, kind, place);
+        }
+
+        fn begin(&mut self, thread: u32) {
+            let at = self.at(thread);
+            self.icd.begin(&at, FunctionId(0), SiteId::UNKNOWN);
+        }
+
+        fn end(&mut self, thread: u32) -> bool {
+            let index = self.index + 1;
+            self.icd.end(ThreadId(thread), index)
+        }
+
+        /// The longest log.
+        fn longest(&self) -> usize {
+            let transactions = self.icd.idg.transactions();
+            let lengths = transactions.map(|(_, transaction)| transaction.log.items().len());
+            lengths.max().unwrap_or(0)
+        }
+    }
+
+    #[test]
+    fn repetitions_do_not_make_a_log_longer() {
+        for regular in [true, false] {
+            let mut driver = Driver::new();
+            // Thread 1 reads what thread 0 reads, so some of it is read-shared.
+            for thread in [0, 1] {
+                if regular {
+                    driver.begin(thread);
+                }
+            }
+            for _ in 0..10_000 {
+                for thread in [0, 1] {
+                    for place in [0, 1] {
+                        driver.access(thread, Kind::Read, place);
+                    }
+                    for place in [2, 3] {
+                        driver.access(thread, Kind::Read, 2 * thread + place);
+                        driver.access(thread, Kind::Write, 2 * thread + place);
+                    }
+                }
+            }
+            let longest = driver.longest();
+            assert!(longest <= 20, "regular {regular}: {longest}");
+        }
+    }
+
+    #[test]
+    fn transactions_that_cannot_be_in_a_cycle_any_more_are_reclaimed() {
+        let mut driver = Driver::new();
+        let mut components = 0;
+        for round in 0..200_000 {
+            // Each is in a component with the one before it, and none is in one with them all.
+            let (one, other) = (round % 2, 1 - round % 2);
+            driver.begin(one);
+            driver.access(one, Kind::Write, 0);
+            driver.begin(other);
+            driver.access(other, Kind::Write, 0);
+            driver.access(one, Kind::Write, 0);
+            components += u32::from(driver.end(one));
+            components += u32::from(driver.end(other));
+        }
+        assert_eq!(components, 200_000);
+        let kept = driver.icd.idg.transactions().count();
+        assert!(kept <= 1 << 14, "{kept}");
     }
 }

@@ -30,7 +30,7 @@ pub struct Transaction {
     /// The position in the trace before which it finished, if it has.
     pub ended: Option<u64>,
     /// What it accessed.
-    pub(super) log: Log,
+    pub log: Log,
     /// Violations that have been reported: the positions of the two conflicting events.
     pub(super) reported: Vec<(u64, u64)>,
 }
@@ -101,6 +101,7 @@ impl Idg {
     pub fn close(&mut self, tx: Tx, index: u64) {
         if let Some(transaction) = self.get_mut(tx) {
             transaction.ended = Some(index);
+            transaction.log.settle();
             let log = transaction.log.items().len();
             self.weight += log;
         }

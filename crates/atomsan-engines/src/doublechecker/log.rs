@@ -149,14 +149,19 @@ impl Stamp {
     }
 }
 
+/// The capacity that a log keeps in any case.
+const USUAL: usize = 64;
+
 /// What one transaction accessed.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
     items: Vec<Item>,
+    /// Whether repetitions were overwritten in place, so that items may be out of order.
+    overwritten: bool,
 }
 
 impl Log {
-    /// The items; in the order of the thread after [`Log::settle`].
+    /// The items, in the order of the thread once the log is [settled](Log::settle).
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -189,6 +194,7 @@ impl Log {
         let entry = stamp.entry(epoch, kind);
         if let Some(latest) = entry.repetition() {
             self.items[latest] = Item::Access(access);
+            self.overwritten = true;
             return;
         }
         let repeats = *entry != Entry::NONE;
@@ -199,22 +205,24 @@ impl Log {
         self.push(access);
     }
 
-    /// Restores the order of the thread in a unary log, where repetitions were overwritten in
-    /// place. Overwriting stays within an epoch, and points and marks are at the bounds of
-    /// epochs, so both keep their meaning.
+    /// The log is complete. Restores the order of the thread where repetitions were overwritten in
+    /// place: overwriting stays within an epoch, and points and marks are at the bounds of epochs,
+    /// so both keep their meaning.
     pub fn settle(&mut self) {
-        let epochs = (self.items).split_mut(|item| matches!(item, Item::After(_)));
-        for epoch in epochs {
-            epoch.sort_by_key(|item| match item {
-                Item::Access(access) => access.at.index,
-                Item::After(_) => 0,
-            });
+        if std::mem::take(&mut self.overwritten) {
+            let epochs = (self.items).split_mut(|item| matches!(item, Item::After(_)));
+            for epoch in epochs {
+                epoch.sort_by_key(|item| match item {
+                    Item::Access(access) => access.at.index,
+                    Item::After(_) => 0,
+                });
+            }
         }
+        self.items.shrink_to(USUAL);
     }
 
     /// Forgets everything, and gives back the memory of an unusually large log.
     pub fn clear(&mut self) {
-        const USUAL: usize = 64;
         self.items.clear();
         self.items.shrink_to(USUAL);
     }

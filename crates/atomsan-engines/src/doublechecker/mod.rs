@@ -191,53 +191,74 @@ impl DoubleChecker {
         }
     }
 
+    /// What an event that is looked at accesses.
     #[inline]
-    fn access(&mut self, at: &Occurrence, names: &Names) {
-        let Some(var) = at.event.op.var() else {
-            if self.options.sync_edges {
-                self.synchronise(at);
+    fn look(&mut self, at: &Occurrence, names: &Names) {
+        let forked = self.options.sync_edges && self.icd.forked(at);
+        if let Some(var) = at.event.op.var() {
+            if self.icd.is_in_transaction(at.event.thread) {
+                self.counts.regular += 1;
+            } else {
+                self.counts.unary += 1;
             }
-            return;
-        };
-        if self.icd.is_in_transaction(at.event.thread) {
-            self.counts.regular += 1;
-        } else {
-            self.counts.unary += 1;
+            let kind = if at.event.op.writes() {
+                Kind::Write
+            } else {
+                Kind::Read
+            };
+            let place = self.places.var(var, names);
+            self.icd.own(at, kind, place, self.places.len());
+            self.icd.log(at, kind, place);
+        } else if self.options.sync_edges {
+            self.synchronise(at);
         }
-        let kind = if at.event.op.writes() {
-            Kind::Write
-        } else {
-            Kind::Read
-        };
-        let place = self.places.var(var, names);
-        self.icd.access(at, kind, place, self.places.len());
+        if forked {
+            self.icd.log_event(at);
+        }
+        // A fork is in the log by now, once or twice.
+        if let Op::Fork(child) = at.event.op
+            && self.options.sync_edges
+        {
+            self.icd.fork(at.event.thread, child);
+        }
     }
 
     fn synchronise(&mut self, at: &Occurrence) {
         match at.event.op {
             Op::Acquire(lock) | Op::Woken(lock) => {
-                self.consume(at, lock, Channel::Exclusive);
-                self.consume(at, lock, Channel::Shared);
+                self.consume(at, lock, &[Channel::Exclusive, Channel::Shared]);
             }
-            Op::AcquireShared(lock) => self.consume(at, lock, Channel::Exclusive),
-            Op::Leave(barrier) => self.consume(at, barrier, Channel::Barrier),
+            Op::AcquireShared(lock) => self.consume(at, lock, &[Channel::Exclusive]),
+            Op::Leave(barrier) => self.consume(at, barrier, &[Channel::Barrier]),
             Op::Release(lock) | Op::Wait(lock) => self.publish(at, lock, Channel::Exclusive),
             Op::ReleaseShared(lock) => self.publish(at, lock, Channel::Shared),
             Op::Arrive(barrier) => self.publish(at, barrier, Channel::Barrier),
-            Op::Fork(child) if child != at.event.thread => self.icd.fork(at, child),
-            Op::Join(child) if child != at.event.thread => self.icd.join(at, child),
+            Op::Fork(_) => self.icd.log_event(at),
+            Op::Join(child) => {
+                self.icd.join(at, child);
+                self.icd.log_event(at);
+            }
             _ => {}
         }
     }
 
     fn publish(&mut self, at: &Occurrence, lock: LockId, channel: Channel) {
         let place = self.places.channel(lock, channel);
-        self.icd.access(at, Kind::Publish, place, self.places.len());
+        self.icd.own(at, Kind::Publish, place, self.places.len());
+        self.icd.log(at, Kind::Publish, place);
     }
 
-    fn consume(&mut self, at: &Occurrence, lock: LockId, channel: Channel) {
-        if let Some(place) = self.places.known_channel(lock, channel) {
-            self.icd.access(at, Kind::Consume, place, self.places.len());
+    fn consume(&mut self, at: &Occurrence, lock: LockId, channels: &[Channel]) {
+        let places = &self.places;
+        let known = || {
+            let channels = channels.iter();
+            channels.filter_map(|&channel| places.known_channel(lock, channel))
+        };
+        for place in known() {
+            self.icd.own(at, Kind::Consume, place, places.len());
+        }
+        for place in known() {
+            self.icd.log(at, Kind::Consume, place);
         }
     }
 
@@ -291,10 +312,7 @@ impl Engine for DoubleChecker {
                 .changed(thread.index(), self.regions.frames(thread));
         }
         if self.enter(at, boundary, cx.names) {
-            if self.options.sync_edges {
-                self.icd.forked(at);
-            }
-            self.access(at, cx.names);
+            self.look(at, cx.names);
         }
         if matches!(boundary, Boundary::End | Boundary::Split) {
             self.end(thread, at.index + 1, cx);

@@ -7,7 +7,7 @@ use atomsan_engines::cooperability::Options;
 use atomsan_engines::cooperability::copper::Copper;
 use atomsan_engines::cooperability::silver::Silver;
 use atomsan_trace::finding::{Anomaly, Criterion, Finding, Role, Status};
-use atomsan_trace::{Event, LockId, Op, SiteId, ThreadId, VarId};
+use atomsan_trace::{Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
@@ -264,6 +264,17 @@ fn a_yield_that_a_region_forbids_names_the_region() {
 }
 
 #[test]
+fn a_region_without_a_name_is_called_so() {
+    let trace = Trace::parse("t1 begin \n t1 r x \n t2 w x \n t1 w x");
+    let note = "(unnamed) is declared atomic; a yield here would say that it is not";
+    assert_eq!(copper(&trace).findings[0].notes, [note]);
+    let (silver, _) = silver(&trace, Options::default());
+    let text = silver.yields(&trace.names).to_string();
+    let expected = "atomsan yields 1\nyield\t1\ttest:4:0\t\t(unnamed)\nwith\t1\ttest:3:0\t\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
 fn a_yield_is_counted_once_for_each_time_it_is_needed() {
     let mut trace = Trace::parse(&"t1 r x \n t1 w x \n t2 w x \n".repeat(4));
     for event in &mut trace.events {
@@ -495,8 +506,25 @@ fn traces(shape: Shape) -> impl Strategy<Value = Trace> {
     })
 }
 
+/// An operation that [`random::traces`] does not make.
+fn other_op() -> impl Strategy<Value = Op> {
+    let id = 0..4_u32;
+    prop_oneof![
+        id.clone().prop_map(|f| Op::Enter(FunctionId(f))),
+        id.clone().prop_map(|f| Op::Exit(FunctionId(f))),
+        id.clone().prop_map(|o| Op::Alloc(ObjectId(o))),
+        id.clone().prop_map(|o| Op::Free(ObjectId(o))),
+        id.clone().prop_map(|l| Op::Leave(LockId(l))),
+        id.clone().prop_map(|l| Op::Woken(LockId(l))),
+        id.prop_map(|x| Op::RefStore {
+            into: VarId(x),
+            object: ObjectId(x),
+        }),
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60_000))]
+    #![proptest_config(ProptestConfig::with_cases(100_000))]
     #[test]
     fn silver_infers_what_is_needed_and_no_more(trace in traces(Shape::small())) {
         check(&trace, Options::default());
@@ -511,10 +539,24 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(20_000))]
+    #![proptest_config(ProptestConfig::with_cases(30_000))]
     #[test]
     fn silver_is_minimal_with_memory_accesses_only(trace in traces(Shape::small())) {
         check(&trace, Options { sync_edges: false, ..Options::default() });
+    }
+
+    #[test]
+    fn silver_is_minimal_where_there_are_operations_of_all_kinds(
+        mut trace in traces(Shape::small()),
+        others in prop::collection::vec((any::<usize>(), other_op()), 0..12),
+    ) {
+        for (at, op) in others {
+            let length = trace.events.len().max(1);
+            if let Some(event) = trace.events.get_mut(at % length) {
+                event.op = op;
+            }
+        }
+        check(&trace, Options::default());
     }
 
     #[test]

@@ -114,7 +114,10 @@ fn agree(trace: &Trace, options: &Options) -> Result<(), TestCaseError> {
     let (verdict, components) = watch(trace, options.clone());
     let found = violations(&verdict);
     prop_assert_eq!(found.first(), truth.violations.first());
-    let velodrome = trace.run(Velodrome::new(velodrome::Options { sync_edges }));
+    let velodrome = trace.run(Velodrome::new(velodrome::Options {
+        sync_edges,
+        ..velodrome::Options::default()
+    }));
     // Repetitions are not logged, so it is the transactions that compare, not the events.
     let culprits = |violations: &BTreeSet<u64>| -> BTreeSet<usize> {
         let violations = violations.iter();
@@ -130,6 +133,14 @@ fn agree(trace: &Trace, options: &Options) -> Result<(), TestCaseError> {
     for finding in &verdict.findings {
         prop_assert_eq!(finding.engine, "doublechecker");
         check_witness(trace, &truth, finding, sync_edges)?;
+        let other = velodrome
+            .findings
+            .iter()
+            .find(|other| other.witness == finding.witness);
+        if let Some(other) = other {
+            prop_assert_eq!(&finding.culprit, &other.culprit);
+            prop_assert_eq!(&finding.participants, &other.participants);
+        }
     }
     for cycle in cycles(trace, &truth, sync_edges) {
         let inside = components.iter().any(|component| {
@@ -206,10 +217,317 @@ fn cases(count: u32) -> ProptestConfig {
     ProptestConfig::with_cases(count)
 }
 
+fn by_object() -> Options {
+    Options {
+        granularity: Granularity::Object,
+        ..Options::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(cases(100_000))]
+    #![proptest_config(cases(80_000))]
     #[test]
     fn everything_undisciplined(trace in random::traces(Shape::small())) {
         agree(&trace, &Options::default())?;
     }
+}
+
+proptest! {
+    #![proptest_config(cases(60_000))]
+    #[test]
+    fn objects_of_two_fields(trace in random::traces(Shape::small())) {
+        agree(&with_objects(trace, 3), &by_object())?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(30_000))]
+    #[test]
+    fn locks_with_discipline(trace in random::traces(Shape {
+        disciplined: true, length: 60, threads: 3, ..Shape::small()
+    })) {
+        agree(&trace, &Options::default())?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(30_000))]
+    #[test]
+    fn data_conflicts_only(trace in random::traces(Shape { exotic: false, ..Shape::small() })) {
+        let options = Options { sync_edges: false, ..by_object() };
+        agree(&with_objects(trace, 3), &options)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(1_000))]
+    #[test]
+    fn long_traces(trace in random::traces(Shape {
+        threads: 6, vars: 8, length: 200, ..Shape::small()
+    })) {
+        agree(&with_objects(trace, 8), &by_object())?;
+    }
+}
+
+/// The interleaving of Fig. 3. Each transaction is named as in the figure.
+const FIGURE_3: &str = "
+    T7 begin Tx7
+    T7 w p.q          // WrEx T7
+    T6 begin Tx6
+    T6 r p.q          // RdEx T6
+    T5 begin Tx5m
+    T5 r p.q          // RdSh c
+    T1 begin Tx1i
+    T1 w o.f          // WrEx T1
+    T2 begin Tx2j
+    T2 r o.g          // RdEx T2
+    T3 begin Tx3k
+    T3 r o.f          // RdSh c+1
+    T4 begin Tx4l
+    T4 r o.h          // fence
+    T4 r p.q          // no fence: T4 has read a more recent RdSh object
+    T2 end
+    T3 end
+    T4 end
+    T5 end
+    T6 end
+    T7 end
+    T1 w o.f          // WrEx T1
+    T1 end
+";
+
+/// The name of the transaction that began at a position.
+fn name(trace: &Trace, began: u64) -> String {
+    match trace.events[began as usize].op {
+        Op::Begin(region) => trace.names.function_name(region).into_owned(),
+        other => panic!("{other:?} begins no regular transaction"),
+    }
+}
+
+fn names(trace: &Trace, component: &Component) -> Vec<String> {
+    let members = component.members.iter();
+    let mut names: Vec<String> = members.map(|member| name(trace, member.began)).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn figure_3() {
+    let trace = Trace::parse(FIGURE_3);
+    let (verdict, components) = watch(&trace, by_object());
+    assert_eq!(components.len(), 1, "found when Tx1i ends");
+    let edges: BTreeSet<(String, String)> = (components[0].edges.iter())
+        .map(|&(from, to)| (name(&trace, from), name(&trace, to)))
+        .collect();
+    let expected = [
+        ("Tx7", "Tx6"),   // conflicting, WrEx T7 → RdEx T6
+        ("Tx6", "Tx5m"),  // upgrading, from T6.lastRdEx
+        ("Tx1i", "Tx2j"), // conflicting, WrEx T1 → RdEx T2
+        ("Tx2j", "Tx3k"), // upgrading, from T2.lastRdEx
+        ("Tx5m", "Tx3k"), // upgrading, from gLastRdSh
+        ("Tx3k", "Tx4l"), // fence, from gLastRdSh
+        // Conflicting, RdSh → WrEx T1: from every thread.
+        ("Tx2j", "Tx1i"),
+        ("Tx3k", "Tx1i"),
+        ("Tx4l", "Tx1i"),
+        ("Tx5m", "Tx1i"),
+        ("Tx6", "Tx1i"),
+        ("Tx7", "Tx1i"),
+    ];
+    let expected = expected.map(|(from, to)| (from.to_owned(), to.to_owned()));
+    assert_eq!(edges, BTreeSet::from(expected));
+    assert_eq!(verdict.stat("IDG edges"), 12);
+    let four = ["Tx1i", "Tx2j", "Tx3k", "Tx4l"];
+    assert_eq!(names(&trace, &components[0]), four, "an SCC of size four");
+
+    assert_eq!(verdict.findings.len(), 1);
+    let finding = &verdict.findings[0];
+    let region = |at: usize| {
+        let participant = &finding.participants[at];
+        let name = trace.names.function_name(participant.region.unwrap());
+        (name.into_owned(), participant.blamed)
+    };
+    assert_eq!(
+        finding.participants.len(),
+        2,
+        "a precise cycle with just two"
+    );
+    assert_eq!(region(0), ("Tx1i".into(), true), "PCD blames Tx1i");
+    assert_eq!(region(1), ("Tx3k".into(), false));
+}
+
+#[test]
+fn figure_3_without_rd_o_f_is_an_imprecise_cycle_only() {
+    let other = Trace::parse(&FIGURE_3.replace("T3 r o.f ", "T3 r o.g "));
+    let (verdict, components) = watch(&other, by_object());
+    assert_eq!(
+        names(&other, &components[0]),
+        ["Tx1i", "Tx2j", "Tx3k", "Tx4l"]
+    );
+    assert!(verdict.findings.is_empty());
+
+    let without = Trace::parse(&FIGURE_3.replace("T3 r o.f ", "T3 yield "));
+    let (verdict, components) = watch(&without, by_object());
+    assert_eq!(names(&without, &components[0]), ["Tx1i", "Tx2j", "Tx4l"]);
+    assert!(verdict.findings.is_empty());
+}
+
+/// The example of `icd`'s documentation: the accesses of T are merged, and one node for them would
+/// be in a cycle with D.
+const MERGED: &str = "
+    D begin d
+    D w x
+    E r x
+    F r x             // x is read-shared
+    E r p
+    F r p             // p is read-shared, and more recent
+    T w y
+    T r p             // the only edge into T
+    T w y
+    T r x             // depends on D, without an edge
+    D r y
+    D end
+";
+
+#[test]
+fn merged_unary_accesses_are_nodes_of_their_own() {
+    let trace = Trace::parse(MERGED);
+    let (verdict, components) = watch(&trace, Options::default());
+    assert_eq!(components.len(), 1);
+    let unary = components[0]
+        .members
+        .iter()
+        .find(|m| !m.regular && m.began == 7);
+    assert_eq!(unary.unwrap().ended, 10, "three accesses are merged");
+    assert!(verdict.findings.is_empty());
+    // A repetition behind the read is the dependence that closes a cycle.
+    let trace = Trace::parse(&MERGED.replace("D r y", "T w y \n D r y"));
+    let verdict = single_run(&trace);
+    let order: Vec<u64> = verdict.findings[0]
+        .witness
+        .iter()
+        .map(|step| step.index)
+        .collect();
+    assert_eq!(order, [1, 9, 10, 11], "w x, r x, the second w y, r y");
+}
+
+#[test]
+fn the_culprit_is_the_innermost_invocation_that_spans_both_accesses() {
+    for (inner, culprit, lines) in [
+        ("get", "transfer", (4, 8)),
+        // Two invocations of one function from one place are not one.
+        ("set", "transfer", (4, 8)),
+    ] {
+        let text = "t1 enter main
+             t1 enter outer
+             t1 enter transfer
+             t1 enter INNER
+             t1 r balance
+             t1 exit INNER
+             t2 w balance
+             t1 enter set
+             t1 w balance
+             t1 exit set
+             t1 exit transfer
+             t1 exit outer";
+        let mut trace = Trace::parse(&text.replace("INNER", inner));
+        if inner == "set" {
+            trace.events[7].site = trace.events[3].site;
+        }
+        let finding = &single_run(&trace).findings[0];
+        let region = finding.culprit.region.unwrap();
+        assert_eq!(trace.names.function_name(region), culprit);
+        let between = (finding.culprit.between.0.0, finding.culprit.between.1.0);
+        let lines = if inner == "set" { (4, 4) } else { lines };
+        assert_eq!(between, lines, "the calls");
+    }
+}
+
+#[test]
+fn transactions_that_are_open_at_the_end_are_finished_there() {
+    let trace = Trace::parse("t1 begin f \n t1 r x \n t2 begin g \n t2 w x \n t1 w x");
+    let verdict = single_run(&trace);
+    assert_eq!(violations(&verdict), BTreeSet::from([4]));
+    assert_eq!(verdict.stat("ICD SCCs"), 1);
+}
+
+/// Two regions that violate, one that does not, and much that happens outside.
+const TWO_RUNS: &str = "
+    t1 begin bad
+    t1 r x
+    t2 begin worse
+    t2 w x
+    t2 r y
+    t2 end
+    t1 w x
+    t1 end
+    t3 begin good
+    t3 r z
+    t3 w z
+    t3 end
+    t3 w y
+    t3 r y
+";
+
+#[test]
+fn a_second_run_looks_only_at_what_the_first_found() {
+    let trace = Trace::parse(TWO_RUNS);
+    let info = first_run(&trace, &Options::default());
+    let text = "# atomsan doublechecker first run 1\nunary no\nregion bad\nregion worse\n";
+    assert_eq!(info.to_string(), text);
+    let single = single_run(&trace);
+    let second = trace.run(DoubleChecker::new(Options {
+        mode: Mode::SecondRun(info),
+        ..Options::default()
+    }));
+    assert_eq!(violations(&single), BTreeSet::from([6]));
+    assert_eq!(violations(&second), BTreeSet::from([6]));
+    let figures = |verdict: &Verdict| {
+        [
+            "regular transactions",
+            "regular accesses",
+            "non-transactional accesses",
+            "PCD transactions",
+            "PCD accesses",
+        ]
+        .map(|figure| verdict.stat(figure))
+    };
+    // PCD also replays where the transactions begin.
+    assert_eq!(figures(&single), [3, 6, 2, 2, 6]);
+    assert_eq!(figures(&second), [2, 4, 0, 2, 6]);
+}
+
+#[test]
+fn a_second_run_that_was_told_nothing_finds_nothing() {
+    let verdict = Trace::parse(TWO_RUNS).run(DoubleChecker::new(Options {
+        mode: Mode::SecondRun(StaticInfo::default()),
+        ..Options::default()
+    }));
+    assert!(verdict.findings.is_empty());
+    assert_eq!(verdict.stat("regular transactions"), 0);
+}
+
+#[test]
+fn a_component_that_grows_does_not_report_again() {
+    // The cycle of f and g is complete when g ends, and is in the component of h, too.
+    let trace = Trace::parse(
+        "t3 begin h
+         t3 w a
+         t1 begin f
+         t1 r a
+         t1 r x
+         t2 begin g
+         t2 w x
+         t1 w x
+         t1 end
+         t2 w b
+         t2 end
+         t3 r b
+         t3 end",
+    );
+    let (verdict, components) = watch(&trace, Options::default());
+    let sizes: Vec<usize> = components.iter().map(|c| c.members.len()).collect();
+    assert_eq!(sizes, [2, 3]);
+    assert_eq!(violations(&verdict), BTreeSet::from([7, 11]));
+    assert_eq!(verdict.total, 2);
 }
