@@ -343,6 +343,8 @@ impl Marathon {
             self.conflicts.forget(x);
         }
         self.units.merge(member, owner);
+        // The member may hold members of its own, which are the owner's now.
+        self.units.new_era();
         let units = &self.units;
         let is_open = |thread, frame| units.is_open(thread, frame);
         self.projections.merge(member, owner, is_open);

@@ -321,6 +321,8 @@ impl Tables<'_> {
                     break;
                 }
             }
+        } else {
+            self.latest.remove(&(thread, set));
         }
         let (key, kinds) = &self.sets[set];
         let (rules, waits) = (self.rules, self.waits.get(&thread).copied().unwrap_or(0));

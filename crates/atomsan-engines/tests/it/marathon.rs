@@ -410,6 +410,25 @@ fn owned_merges_the_sets() {
     assert_eq!(unknown.run(declared(&owned)).findings, []);
 }
 
+/// A merge in the middle of a function can make more objects members of what it has accessed.
+#[test]
+fn what_a_member_holds_is_owned_as_well() {
+    let trace = Trace::parse(
+        "T1 enter run
+         T1 ref @1.List.first @2
+         T1 ref @2.Node.item @3
+         T1 enter List.get
+         T1 r @1.List.first
+         T1 r @3.Item.value
+         T1 r @2.Node.item
+         T1 r @3.Item.value
+         T1 exit List.get",
+    );
+    let verdict = trace.run(heuristic());
+    assert_eq!(verdict.stat("sets merged"), 2);
+    assert_eq!(verdict.stat("atomic sets"), 1);
+}
+
 #[test]
 fn volatile_fields_and_atomic_accesses_stay_out() {
     let text = "
