@@ -341,7 +341,6 @@ impl Icd {
         }
         if self.thread(owner).current == Some(source.tx) {
             self.close_unary(owner, at.index);
-            self.new_epoch(owner);
         }
     }
 
@@ -378,6 +377,7 @@ impl Icd {
     /// A thread forks another one: the child's next event comes after all that is logged so far.
     pub fn fork(&mut self, parent: ThreadId, child: ThreadId) {
         let here = self.here(parent);
+        // Nothing before that point may be overwritten.
         self.new_epoch(parent);
         let mut forks = std::mem::take(&mut self.thread(child).forks);
         forks.retain(|fork| (self.idg.get(fork.tx)).is_some_and(|tx| tx.thread != parent));

@@ -34,11 +34,13 @@ pub mod runs;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::regions::{Boundary, Regions};
 use atomsan_trace::{FunctionId, LockId, Names, Op, SiteId, ThreadId};
+use hashbrown::HashMap;
 use icd::Icd;
 use log::Kind;
 use pcd::Pcd;
 use places::{Channel, Granularity, Places};
 use runs::StaticInfo;
+use rustc_hash::FxBuildHasher;
 use std::fmt;
 
 /// Which of the paper's modes.
@@ -86,7 +88,7 @@ pub struct DoubleChecker {
     pcd: Pcd,
     found: StaticInfo,
     /// Whether a region is one to look at, once asked.
-    watched: Vec<Option<bool>>,
+    watched: HashMap<FunctionId, bool, FxBuildHasher>,
     length: u64,
     counts: Counts,
     observer: Option<Observer>,
@@ -118,7 +120,7 @@ impl DoubleChecker {
             icd: Icd::new(options.mode != Mode::FirstRun),
             pcd: Pcd::new(options.sync_edges),
             found: StaticInfo::default(),
-            watched: Vec::new(),
+            watched: HashMap::default(),
             length: 0,
             counts: Counts::default(),
             observer: None,
@@ -146,11 +148,8 @@ impl DoubleChecker {
         let Some(region) = region else {
             return info.unary;
         };
-        if self.watched.len() <= region.index() {
-            self.watched.resize(region.index() + 1, None);
-        }
-        *self.watched[region.index()]
-            .get_or_insert_with(|| info.regions.contains(&*names.function_name(region)))
+        let watched = || info.regions.contains(&*names.function_name(region));
+        *self.watched.entry(region).or_insert_with(watched)
     }
 
     /// Opens what an event opens. Whether the event is to be looked at.
@@ -335,7 +334,7 @@ impl Engine for DoubleChecker {
             stat("IDG edges", self.icd.idg().edges()),
             stat("ICD SCCs", self.counts.components),
             stat("PCD transactions", work.transactions),
-            stat("PCD accesses", work.accesses),
+            stat("PCD log entries", work.entries),
             stat("PCD violations", work.violations),
         ]
     }

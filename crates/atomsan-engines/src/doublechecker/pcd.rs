@@ -36,8 +36,8 @@ use crate::velodrome::{Conflict, report};
 pub struct Work {
     /// Transactions in components; one that is in several counts each time.
     pub transactions: u64,
-    /// Events replayed.
-    pub accesses: u64,
+    /// Log entries replayed.
+    pub entries: u64,
     /// Precise violations found.
     pub violations: u64,
 }
@@ -79,7 +79,7 @@ impl Pcd {
             |index| index,
             |step| match step {
                 Step::Access(member, transaction, access) => {
-                    self.work.accesses += 1;
+                    self.work.entries += 1;
                     let Some(region) = transaction.region else {
                         self.precise.outside(&access.at);
                         return;
@@ -96,7 +96,7 @@ impl Pcd {
                          to: &Access,
                          cx: &mut Context<'_>| {
                             let conflict = (from.at.index, to.at.index);
-                            if !transaction.reported.contains(&conflict) {
+                            if !cx.findings.full() && !transaction.reported.contains(&conflict) {
                                 found.push((tx, conflict));
                                 violation(icd, transaction, precise, from, to, cx);
                             }

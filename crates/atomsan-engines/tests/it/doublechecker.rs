@@ -485,11 +485,11 @@ fn a_second_run_looks_only_at_what_the_first_found() {
             "regular accesses",
             "non-transactional accesses",
             "PCD transactions",
-            "PCD accesses",
+            "PCD log entries",
         ]
         .map(|figure| verdict.stat(figure))
     };
-    // PCD also replays where the transactions begin.
+    // Where the transactions begin is in the log, too.
     assert_eq!(figures(&single), [3, 6, 2, 2, 6]);
     assert_eq!(figures(&second), [2, 4, 0, 2, 6]);
 }
