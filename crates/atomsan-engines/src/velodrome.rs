@@ -38,7 +38,7 @@ impl Default for Options {
 }
 
 /// The two events that made an edge.
-pub type Conflict = (Occurrence, Occurrence);
+pub(crate) type Conflict = (Occurrence, Occurrence);
 
 impl Order for Graph<Transaction, Conflict> {
     fn open(&mut self, transaction: Transaction) -> TxRef {
@@ -143,9 +143,9 @@ pub(crate) fn report<F: AsRef<[OpenFrame]>>(
 }
 
 /// The finding that a cycle is; its edges start and end at the culprit's transaction.
-fn describe(
+pub(crate) fn describe<E: Copy>(
     engine: &'static str,
-    graph: &Graph<Transaction, Conflict>,
+    graph: &Graph<Transaction, E>,
     cycle: &[PathEdge<Conflict>],
 ) -> Finding {
     let mut participants = Vec::new();

@@ -29,6 +29,11 @@ pub struct Document<'a> {
     pub engine: String,
     /// How many events were checked.
     pub events: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// The most memory that was resident, in bytes, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory: Option<u64>,
     /// What was left out: bad lines, a truncated end.
     pub warnings: Vec<String>,
     /// Each engine.

@@ -1,8 +1,9 @@
 //! The formats of trace files, and how one is told from another.
 
+pub mod atrace;
 pub(crate) mod lines;
-pub(crate) mod rr;
-pub(crate) mod std;
+pub mod rr;
+pub mod std;
 
 use ::std::fmt;
 use ::std::str::FromStr;
@@ -32,27 +33,30 @@ impl Format {
     }
 
     /// Recognises the beginning of a trace. In a text, the first line that is an event decides,
-    /// so a log may have other lines in front.
-    pub(crate) fn sniff(head: &[u8], ended: bool) -> Option<Format> {
-        let mut rest = head;
-        while !rest.is_empty() {
-            let line = match memchr::memchr(b'\n', rest) {
-                Some(end) => {
-                    let line = &rest[..end];
-                    rest = &rest[end + 1..];
-                    line
-                }
+    /// so a log may have other lines in front; `looked_at` keeps how many bytes of those there
+    /// are, for when more of the head has been read.
+    pub(crate) fn sniff(head: &[u8], ended: bool, looked_at: &mut usize) -> Option<Format> {
+        let magic = atrace::MAGIC.len().min(head.len());
+        if !head.is_empty() && atrace::MAGIC[..magic] == head[..magic] {
+            let whole = magic == atrace::MAGIC.len();
+            return (whole || ended).then_some(Format::Atrace);
+        }
+        while *looked_at < head.len() {
+            let rest = &head[*looked_at..];
+            let end = match memchr::memchr(b'\n', rest) {
+                Some(end) => end,
                 // A line that is not whole may yet become anything.
                 None if !ended => return None,
-                None => ::std::mem::take(&mut rest),
+                None => rest.len(),
             };
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
             if self::std::Std::recognises(line) {
                 return Some(Format::Std);
             }
             if rr::Rr::recognises(line) {
                 return Some(Format::Rr);
             }
+            *looked_at += end + 1;
         }
         None
     }

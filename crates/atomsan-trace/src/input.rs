@@ -3,8 +3,8 @@
 //! A thread of its own reads and decompresses, so that parsing never waits for the disk or the
 //! decompressor. It hands over blocks through a bounded channel and gets them back through another
 //! one: a fixed number of blocks circulates, and a reader that falls behind stops the thread
-//! instead of filling the memory. Dropping the [`Blocks`] breaks the channel, which ends the
-//! thread at its next block.
+//! instead of filling the memory. Dropping the receiving end breaks the channel, which
+//! ends the thread at its next block.
 //!
 //! Compression is recognised by its first bytes, never by the file's name. Concatenated gzip
 //! members and zstd frames are one stream.

@@ -15,6 +15,7 @@ pub mod names;
 pub mod read;
 pub mod spec;
 pub mod stacks;
+pub mod write;
 
 pub use event::{Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 pub use finding::Finding;

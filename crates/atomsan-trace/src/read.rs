@@ -26,8 +26,7 @@
 //! ```
 
 use crate::Batch;
-use crate::format::lines;
-use crate::format::{Format, rr::Rr, std::Std};
+use crate::format::{Format, atrace, lines, rr::Rr, std::Std};
 use crate::input::{self, Blocks, Progress, Source};
 use std::fmt;
 use std::io;
@@ -96,8 +95,6 @@ impl fmt::Display for ReadError {
 /// What a trace was, known when it has been read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Its format.
-    pub format: Option<Format>,
     /// Events delivered.
     pub events: u64,
     /// Lines (or chunks) that were wrong and skipped.
@@ -179,7 +176,11 @@ impl Ledger {
                 message: format!("{message}; use what is there with --lenient"),
             });
         }
-        self.truncated = Some(message);
+        self.truncated = Some(match position {
+            Position::Nowhere => message,
+            Position::Line(line) => format!("{message} (line {line})"),
+            Position::Byte(byte) => format!("{message} (byte {byte})"),
+        });
         Ok(())
     }
 
@@ -187,6 +188,16 @@ impl Ledger {
     #[cold]
     pub(crate) fn truncated(&mut self, message: String) {
         self.truncated = Some(message);
+    }
+
+    /// What cannot be forgiven.
+    #[cold]
+    pub(crate) fn fatal(&self, position: Position, message: String) -> ReadError {
+        ReadError {
+            file: self.file.clone(),
+            position,
+            message,
+        }
     }
 
     /// Whether what is wrong is forgiven.
@@ -251,6 +262,7 @@ pub struct Trace {
     filled: Receiver<Message>,
     empty: Sender<Batch>,
     progress: Progress,
+    format: Format,
     summary: Summary,
     ended: bool,
 }
@@ -304,35 +316,37 @@ pub fn open(source: &Source, options: &ReadOptions) -> Result<Trace, ReadError> 
         filled,
         empty,
         progress,
-        summary: Summary {
-            format: Some(format),
-            ..Summary::default()
-        },
+        format,
+        summary: Summary::default(),
         ended: false,
     })
 }
 
 fn sniff(blocks: &mut Blocks) -> Result<Format, String> {
-    let head = blocks.peek(HEAD, |head| Format::sniff(head, false).is_some());
-    if head.is_empty() {
-        if let Some(error) = blocks.failure() {
-            return Err(input_failure(error));
-        }
+    let mut looked_at = 0;
+    let head = blocks.peek(HEAD, |head| {
+        Format::sniff(head, false, &mut looked_at).is_some()
+    });
+    let format = Format::sniff(head, true, &mut looked_at);
+    let empty = head.is_empty();
+    match (format, blocks.failure()) {
+        (Some(format), _) => Ok(format),
+        (None, Some(error)) => Err(input_failure(error)),
         // Nothing at all is a text of no lines.
-        return Ok(Format::Std);
+        (None, None) if empty => Ok(Format::Std),
+        (None, None) => Err(
+            "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or \
+             a binary trace (atrace); name the format with --format if it is one of these"
+                .to_owned(),
+        ),
     }
-    Format::sniff(head, true).ok_or_else(|| {
-        "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or a \
-         binary trace (atrace); name the format with --format if it is one of these"
-            .to_owned()
-    })
 }
 
 fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
     let done = match format {
         Format::Std => lines::read(Std::default(), &mut blocks, &mut out, &mut ledger),
         Format::Rr => lines::read(Rr::default(), &mut blocks, &mut out, &mut ledger),
-        Format::Atrace => Ok(()),
+        Format::Atrace => atrace::read(&mut blocks, &mut out, &mut ledger),
     };
     let error = match done {
         Ok(()) => None,
@@ -343,7 +357,6 @@ fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
         return;
     }
     let summary = Summary {
-        format: Some(format),
         events: out.events,
         skipped: ledger.skipped,
         messages: ledger.messages,
@@ -394,8 +407,8 @@ impl Trace {
     }
 
     /// The trace's format.
-    pub fn format(&self) -> Option<Format> {
-        self.summary.format
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// What the trace was; complete once [`Trace::next`] has returned `None` or an error.
@@ -406,5 +419,35 @@ impl Trace {
     /// How many bytes of the file have been read, and how many there are if that is known.
     pub fn progress(&self) -> (u64, Option<u64>) {
         (self.progress.done(), self.progress.total)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn dropping_a_trace_stops_its_threads() {
+        let text = "T|r(x)|1\n".repeat(2_000_000).into_bytes();
+        let source = Source::bytes("t", text);
+        let mut trace = open(&source, &ReadOptions::default()).unwrap();
+        assert!(trace.next().unwrap().is_some());
+        let progress = trace.progress.clone();
+        assert_eq!(
+            progress.holders(),
+            3,
+            "this, the trace and the input thread"
+        );
+        drop(trace);
+        let start = Instant::now();
+        while progress.holders() > 1 {
+            assert!(start.elapsed() < Duration::from_secs(20), "still running");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(
+            progress.done() < progress.total.unwrap(),
+            "it stopped early"
+        );
     }
 }

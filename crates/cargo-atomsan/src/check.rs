@@ -2,15 +2,17 @@
 
 use crate::engines::{self, Choices};
 use crate::exit::Exit;
+use crate::format_arg::FormatArg;
+use crate::memory;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
 use atomsan_report::json::{Document, EngineSummary};
-use atomsan_report::{Rank, Report, resolve, terminal};
+use atomsan_report::{Rank, Report, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
-use atomsan_trace::{Format, Names, Spec};
+use atomsan_trace::{Names, Spec};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -41,9 +43,9 @@ pub(crate) struct Args {
     )]
     engine: Vec<String>,
 
-    /// The traces' format; found out by content if not given
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
-    format: Option<Option<Format>>,
+    /// The traces' format; `auto` finds out by content
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    format: FormatArg,
 
     /// Which functions of a trace with calls are transactions
     #[arg(long, value_name = "FILE")]
@@ -80,14 +82,6 @@ pub(crate) struct Args {
     /// Print nothing but errors; the exit status tells
     #[arg(short, long)]
     quiet: bool,
-}
-
-/// `auto` or a format.
-pub(crate) fn parse_format(name: &str) -> Result<Option<Format>, String> {
-    match name {
-        "auto" => Ok(None),
-        name => name.parse().map(Some),
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -135,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         {
             exit = Exit::Findings;
         }
-        for warning in warnings(&checked.summary) {
+        for warning in output::trace_warnings(&checked.summary) {
             output::warn(&format!("{}: {warning}", checked.file));
         }
         if args.quiet {
@@ -159,7 +153,7 @@ fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
     let engines = engines::choose(&args.engine, &choices)?;
     let mut checker = Checker::new(Names::new(spec.clone()), engines, args.first);
     let options = ReadOptions {
-        format: args.format.flatten(),
+        format: args.format.into(),
         lenient: args.lenient,
     };
     let source = Source::path(path);
@@ -187,30 +181,11 @@ fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
 fn reports(checked: &Checked) -> Vec<Report> {
     let checker = &checked.checker;
     let mut reports: Vec<Report> = (checker.runs().iter())
-        .flat_map(|run| run.findings.list())
+        .flat_map(|run| fold(run.findings.list()))
         .map(|finding| resolve(finding, checker.names(), checker.stacks()))
         .collect();
     reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
     reports
-}
-
-/// What was left out of the trace.
-fn warnings(summary: &Summary) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if summary.skipped > 0 {
-        let skipped = output::grouped(summary.skipped);
-        warnings.push(format!("{skipped} bad parts were skipped, such as:"));
-        warnings.extend(
-            summary
-                .messages
-                .iter()
-                .map(|message| format!("  {message}")),
-        );
-    }
-    if let Some(reason) = &summary.truncated {
-        warnings.push(format!("the trace is not complete: {reason}"));
-    }
-    warnings
 }
 
 fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Document<'a> {
@@ -219,7 +194,7 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
     let summary = |run: &Run| EngineSummary {
         name: run.engine.name(),
         clean: run.findings.list().is_empty(),
-        findings: run.findings.list().len(),
+        findings: fold(run.findings.list()).len(),
         violations: run.findings.total(),
         stats: if args.stats {
             let stats = run.engine.stats().into_iter();
@@ -235,7 +210,9 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
         file: &checked.file,
         engine: names.join(","),
         events: checked.checker.events(),
-        warnings: warnings(&checked.summary),
+        seconds: checked.seconds,
+        peak_memory: memory::peak(),
+        warnings: output::trace_warnings(&checked.summary),
         engines: runs.iter().map(summary).collect(),
         findings: reports,
     }
@@ -252,14 +229,15 @@ fn write_text(
     }
     let events = checked.checker.events();
     for run in checked.checker.runs() {
-        let verdict = match run.findings.list().len() {
+        let shown = fold(run.findings.list()).len();
+        let verdict = match shown {
             0 => "clean".to_owned(),
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
         let seen = match run.findings.total() {
-            total if total > run.findings.list().len() as u64 => {
-                format!(", seen {} times", output::grouped(total))
+            total if total > shown as u64 => {
+                format!(", {} violations", output::grouped(total))
             }
             _ => String::new(),
         };
@@ -269,12 +247,10 @@ fn write_text(
             ""
         };
         let line = format!(
-            "{}: {}: {verdict}{seen} in {} events, {:.2} s ({:.1} M events/s){stopped}",
+            "{}: {}: {verdict}{seen} in {} events{stopped}",
             checked.file,
             run.engine.name(),
             output::grouped(events),
-            checked.seconds,
-            events as f64 / checked.seconds / 1e6,
         );
         out.write(|out| writeln!(out, "{line}"))?;
         if args.stats {
@@ -283,6 +259,14 @@ fn write_text(
                 out.write(|out| writeln!(out, "  {value:>15}  {}", stat.name))?;
             }
         }
+    }
+    if args.stats {
+        let speed = events as f64 / checked.seconds / 1e6;
+        let mut line = format!("{:.2} s, {speed:.1} M events/s", checked.seconds);
+        if let Some(bytes) = memory::peak() {
+            line.push_str(&format!(", {} MB resident", bytes / 1_000_000));
+        }
+        out.write(|out| writeln!(out, "{line}"))?;
     }
     Ok(())
 }

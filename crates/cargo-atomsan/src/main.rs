@@ -6,9 +6,12 @@
 
 mod check;
 mod convert;
+mod destination;
 mod engines;
 mod exit;
+mod format_arg;
 mod generate;
+mod memory;
 mod output;
 mod progress;
 mod stats;

@@ -5,6 +5,7 @@
 //! exit status still tells the verdict.
 
 use anyhow::Context as _;
+use atomsan_trace::read::Summary;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
@@ -94,6 +95,25 @@ impl Output {
             other => other.context("cannot write the result"),
         }
     }
+}
+
+/// What was left out of a trace that was read.
+pub(crate) fn trace_warnings(summary: &Summary) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if summary.skipped > 0 {
+        let skipped = grouped(summary.skipped);
+        warnings.push(format!("{skipped} bad parts were skipped, such as:"));
+        warnings.extend(
+            summary
+                .messages
+                .iter()
+                .map(|message| format!("  {message}")),
+        );
+    }
+    if let Some(reason) = &summary.truncated {
+        warnings.push(format!("the trace is not complete: {reason}"));
+    }
+    warnings
 }
 
 /// Whether progress can be shown.

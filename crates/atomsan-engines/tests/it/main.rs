@@ -2,7 +2,10 @@
 //! against oracles.
 #![allow(unreachable_pub)]
 
+mod atomic_sets;
+mod cooperability;
 mod doublechecker;
+mod marathon;
 mod oracle;
 mod random;
 mod serializability;

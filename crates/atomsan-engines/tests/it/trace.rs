@@ -111,6 +111,23 @@ impl Trace {
     }
 }
 
+impl Trace {
+    /// The stacks of a finding's steps, innermost function first, joined by `<`; empty ones left
+    /// out.
+    pub fn stacks_of(&self, finding: &Finding) -> Vec<String> {
+        let mut stacks = Stacks::default();
+        self.events.iter().for_each(|event| {
+            stacks.step(event);
+        });
+        let name = |(function, _)| self.names.function_name(function).into_owned();
+        (finding.witness.iter())
+            .map(|step| stacks.frames(step.stack).map(name).collect::<Vec<_>>())
+            .filter(|frames| !frames.is_empty())
+            .map(|frames| frames.join("<"))
+            .collect()
+    }
+}
+
 struct Parser {
     names: Names,
     known: HashMap<(&'static str, String), u32>,

@@ -32,8 +32,20 @@ impl BadLine {
     pub(crate) fn new(expected: &'static str, found: &[u8]) -> BadLine {
         BadLine {
             expected,
-            found: Some(text(&found[..found.len().min(80)])),
+            found: Some(shown(found)),
         }
+    }
+
+    fn message<'a>(&'a self, line: &'a [u8]) -> impl fmt::Display + 'a {
+        fmt::from_fn(move |f| {
+            write!(f, "expected {}, found ", self.expected)?;
+            match &self.found {
+                Some(found) if found.is_empty() => write!(f, "nothing")?,
+                Some(found) => write!(f, "`{found}`")?,
+                None => write!(f, "`{}`", shown(line))?,
+            }
+            Ok(())
+        })
     }
 }
 
@@ -47,18 +59,17 @@ impl From<BadName> for BadLine {
     }
 }
 
-impl BadLine {
-    fn message<'a>(&'a self, line: &'a [u8]) -> impl fmt::Display + 'a {
-        fmt::from_fn(move |f| {
-            write!(f, "expected {}, found ", self.expected)?;
-            match &self.found {
-                Some(found) if found.is_empty() => write!(f, "nothing")?,
-                Some(found) => write!(f, "`{found}`")?,
-                None => write!(f, "`{}`", text(&line[..line.len().min(80)]))?,
-            }
-            Ok(())
-        })
+/// The beginning of what was found, fit for a terminal.
+fn shown(found: &[u8]) -> String {
+    let mut shown = String::new();
+    for c in text(&found[..found.len().min(80)]).chars() {
+        if c.is_control() {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
     }
+    shown
 }
 
 /// Parses the whole input.

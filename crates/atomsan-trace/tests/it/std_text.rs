@@ -11,7 +11,7 @@ fn every_operation() {
          T1|rel(L)|6\nT1|end|7\nT1|end(f)|0\nT0|join(T1)|4294967295\n",
     );
     assert!(whole.error.is_none());
-    assert_eq!(whole.summary.format, Some(Format::Std));
+    assert_eq!(whole.format, Some(Format::Std));
     assert_eq!(
         whole.lines(),
         [
@@ -153,6 +153,37 @@ fn a_bad_line_says_where_what_and_what_to_do() {
         assert_eq!(whole.lines(), ["T0 read(x) :1:0", "T0 write(x) :2:0"]);
         assert_eq!(whole.summary.skipped, 1);
         assert!(whole.summary.messages[0].contains(message));
+    }
+}
+
+#[test]
+fn a_message_does_not_write_to_the_terminal_what_the_trace_says() {
+    let message = read("T|r(x)|1\n\x1b[2J\x07\u{e4}\n").message();
+    assert!(
+        message.contains("found `\\u{1b}[2J\\u{7}\u{e4}`"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_thread_without_a_name_is_none_on_the_first_line_too() {
+    let whole = lenient("|r(x)|1\nT|r(x)|2\n", Format::Std);
+    assert_eq!(whole.lines(), ["T read(x) :2:0"]);
+    assert_eq!(whole.summary.skipped, 1);
+}
+
+#[test]
+fn fields_are_three() {
+    for line in [
+        "T|begin|1|2",
+        "T|end(a|b)|1",
+        "T|begin x|1",
+        "T|r(x)|1|2",
+        "T|S|r(x)|1",
+    ] {
+        let whole = read(format!("T|r(x)|1\n{line}\n"));
+        assert!(whole.message().starts_with("t:2: expected "), "{line}");
+        assert_eq!(whole.events.len(), 1, "{line}");
     }
 }
 

@@ -2,13 +2,16 @@
 
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadError, ReadOptions, Summary};
-use atomsan_trace::{Event, Format, Names};
+use atomsan_trace::write::{Writer, Written};
+use atomsan_trace::{Batch, Definition, Event, Format, Names, input::Compression};
 
 /// Everything a trace said.
 #[derive(Debug)]
 pub struct Whole {
     pub names: Names,
+    pub definitions: Vec<Definition>,
     pub events: Vec<Event>,
+    pub format: Option<Format>,
     pub summary: Summary,
     pub error: Option<ReadError>,
 }
@@ -17,7 +20,9 @@ pub struct Whole {
 pub fn read_with(bytes: &[u8], options: &ReadOptions) -> Whole {
     let mut whole = Whole {
         names: Names::default(),
+        definitions: Vec::new(),
         events: Vec::new(),
+        format: None,
         summary: Summary::default(),
         error: None,
     };
@@ -28,10 +33,12 @@ pub fn read_with(bytes: &[u8], options: &ReadOptions) -> Whole {
             return whole;
         }
     };
+    whole.format = Some(trace.format());
     loop {
         match trace.next() {
             Ok(Some(batch)) => {
                 for definition in batch.definitions.drain(..) {
+                    whole.definitions.push(definition.clone());
                     whole.names.define(definition);
                 }
                 whole.events.extend(&batch.events);
@@ -63,7 +70,25 @@ pub fn lenient(bytes: impl AsRef<[u8]>, format: Format) -> Whole {
     read_with(bytes.as_ref(), &options)
 }
 
+/// Writes batches, uncompressed.
+pub fn write(batches: &[Batch], format: Format) -> (Vec<u8>, Written) {
+    let mut writer = Writer::new(format, Compression::None, Vec::new()).unwrap();
+    for batch in batches {
+        writer.write(batch).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
 impl Whole {
+    /// Writes what was read.
+    pub fn write(&self, format: Format) -> (Vec<u8>, Written) {
+        let batch = Batch {
+            definitions: self.definitions.clone(),
+            events: self.events.clone(),
+        };
+        write(&[batch], format)
+    }
+
     /// What went wrong, as the user sees it.
     pub fn message(&self) -> String {
         self.error.as_ref().expect("an error").to_string()
