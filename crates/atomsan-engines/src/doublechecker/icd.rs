@@ -39,7 +39,7 @@ use super::octet::{Edges, Responders, State};
 use super::places::Place;
 use crate::Occurrence;
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 /// What is known of a location, and of the object with this number.
@@ -189,7 +189,7 @@ impl Icd {
             began: *at,
             ended: None,
             log: Log::default(),
-            reported: Vec::new(),
+            reported: HashSet::default(),
         });
         let state = self.thread(thread);
         let before = state.current.replace(tx);

@@ -64,6 +64,13 @@ pub struct Options {
     pub granularity: Granularity,
     /// Whether synchronisation makes edges, or memory accesses only.
     pub sync_edges: bool,
+    /// How many transactions a component may have and still be looked at again as a whole when it
+    /// grows, once there are violations in it. Where two threads violate each other without a
+    /// pause, the component grows as long as they do, and each transaction that ends would cost
+    /// more than the one before. Beyond the limit the older transactions, which have been checked,
+    /// are forgotten; what is lost are further violations whose cycles span half of the limit. The
+    /// verdict is not affected, it is known by then.
+    pub component_limit: usize,
 }
 
 impl Default for Options {
@@ -72,6 +79,7 @@ impl Default for Options {
             mode: Mode::SingleRun,
             granularity: Granularity::Variable,
             sync_edges: true,
+            component_limit: 512,
         }
     }
 }
@@ -275,7 +283,10 @@ impl DoubleChecker {
             observer(&self.icd);
         }
         if self.options.mode != Mode::FirstRun {
-            self.pcd.check(&mut self.icd, cx);
+            let size = self.icd.idg().component().len();
+            if self.pcd.check(&mut self.icd, cx) && size > self.options.component_limit {
+                self.icd.idg_mut().retire(self.options.component_limit / 2);
+            }
             return;
         }
         for tx in self.icd.idg().component() {
