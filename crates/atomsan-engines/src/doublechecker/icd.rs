@@ -38,6 +38,7 @@ use super::log::{Access, Kind, Log, Point, Stamp, Tx};
 use super::octet::{Edges, Responders, State};
 use super::places::Place;
 use crate::Occurrence;
+use crate::regions::OpenFrame;
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
@@ -111,8 +112,11 @@ impl Icd {
         &self.frames
     }
 
-    pub(super) fn frames_mut(&mut self) -> &mut Frames {
-        &mut self.frames
+    /// The open frames of a thread have changed.
+    pub fn frames_changed(&mut self, thread: ThreadId, open: &[OpenFrame]) {
+        if self.logging {
+            self.frames.changed(thread.index(), open);
+        }
     }
 
     /// Whether a thread has a regular transaction open.

@@ -317,9 +317,8 @@ impl Engine for DoubleChecker {
             at.event.op,
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_)
         ) {
-            self.icd
-                .frames_mut()
-                .changed(thread.index(), self.regions.frames(thread));
+            let open = self.regions.frames(thread);
+            self.icd.frames_changed(thread, open);
         }
         if self.enter(at, boundary, cx.names) {
             self.look(at, cx.names);
