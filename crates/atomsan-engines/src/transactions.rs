@@ -20,6 +20,7 @@
 use crate::clocks::{Edge, TxRef};
 use crate::conflicts::{Access, Conflicts};
 use crate::engine::{Context, Occurrence};
+use crate::forgetting::Forgetting;
 use crate::regions::{Boundary, Regions};
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
 use smallvec::SmallVec;
@@ -43,12 +44,16 @@ pub trait Order {
     fn close(&mut self, tx: TxRef);
     /// Whether it can still be part of a cycle.
     fn is_alive(&self, tx: TxRef) -> bool;
+    /// How many can.
+    fn alive(&self) -> usize;
+    /// Forgets closed transactions that will not be asked for again.
+    fn retain(&mut self, keep: impl Fn(TxRef) -> bool);
     /// `to` depends on `from`.
     fn edge(&mut self, from: &Access, to: &Access) -> Edge;
 }
 
 /// Turns events into transactions and edges.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Transactions<O> {
     /// Where transactions and edges go.
     pub order: O,
@@ -57,19 +62,22 @@ pub struct Transactions<O> {
     /// The open transaction of each thread.
     current: Vec<TxRef>,
     begun: u64,
+    forgetting: Forgetting,
     /// A spare list, to save allocations.
     sources: SmallVec<[Access; 4]>,
 }
 
 impl<O: Order> Transactions<O> {
-    /// With `sync_edges` false, only memory accesses make edges.
-    pub fn new(order: O, sync_edges: bool) -> Self {
+    /// With `sync_edges` false, only memory accesses make edges. As long as no more than `few`
+    /// transactions are alive, none is [forgotten](Forgetting).
+    pub fn new(order: O, sync_edges: bool, few: usize) -> Self {
         Transactions {
             order,
             regions: Regions::default(),
             conflicts: Conflicts::new(sync_edges),
             current: Vec::new(),
             begun: 0,
+            forgetting: Forgetting::new(few),
             sources: SmallVec::new(),
         }
     }
@@ -144,6 +152,9 @@ impl<O: Order> Transactions<O> {
     /// for streams whose transactions are known already; [`Transactions::event`] finds them.
     pub fn begin(&mut self, at: &Occurrence, region: FunctionId, entered: SiteId) -> TxRef {
         self.begun += 1;
+        if self.forgetting.is_due(self.order.alive()) {
+            self.forget();
+        }
         let thread = at.event.thread;
         let tx = self.order.open(Transaction {
             thread,
@@ -197,6 +208,9 @@ impl<O: Order> Transactions<O> {
         }
         let sources = self.living_sources(at, tx);
         if !sources.is_empty() {
+            if self.forgetting.is_due(self.order.alive()) {
+                self.forget();
+            }
             tx = self.order.open(Transaction {
                 thread: at.event.thread,
                 region: None,
@@ -212,6 +226,16 @@ impl<O: Order> Transactions<O> {
         }
         self.sources = sources;
         self.conflicts.remember(Access { tx, at: *at });
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        let order = &self.order;
+        self.forgetting
+            .mark(&self.conflicts, |tx| order.is_alive(tx));
+        let forgetting = &self.forgetting;
+        self.order.retain(|tx| forgetting.is_referred(tx));
+        self.forgetting.done(self.order.alive());
     }
 
     /// The events that this one depends on, of other transactions that are alive.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use atomsan_engines::regions::{Boundary, Regions};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions};
-use atomsan_trace::{Event, Format, Names, Op};
+use atomsan_trace::{Event, Names, Op};
 use std::path::PathBuf;
 
 /// Show what is in a trace

@@ -12,8 +12,8 @@
 use super::core::{Answer, Core, Rule, Violation};
 use super::{Options, region_name};
 use crate::culprit::culprit;
+use crate::cycle::describe;
 use crate::engine::{Context, Engine, Occurrence, Stat};
-use crate::velodrome::describe;
 use atomsan_trace::finding::{Anomaly, Criterion, Finding, Role};
 
 /// The cooperability checker.

@@ -27,21 +27,13 @@ use super::Options;
 use super::yields::Assumed;
 use crate::clocks::TxRef;
 use crate::conflicts::{Access, Conflicts};
+use crate::cycle::{Conflict, Dependence, cycle};
 use crate::engine::{Context, Occurrence, Stat};
+use crate::forgetting::Forgetting;
 use crate::graph::{Graph, PathEdge};
 use crate::regions::{Boundary, OpenFrame, Regions};
 use crate::transactions::Transaction;
-use crate::velodrome::Conflict;
 use atomsan_trace::{Event, Op, ThreadId};
-
-/// An edge of `H`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dependence {
-    from: Occurrence,
-    to: Occurrence,
-    /// The transaction of `to`; not the edge's own target if transactions between were forgotten.
-    into: TxRef,
-}
 
 /// An operation whose dependence closes a cycle.
 pub(super) struct Violation<'a> {
@@ -66,32 +58,7 @@ impl Violation<'_> {
 
     /// The whole cycle, from the operation's transaction to itself.
     pub(super) fn cycle(&self) -> Vec<PathEdge<Conflict>> {
-        let path = self.graph.path(self.to.tx, self.from.tx);
-        let mut cycle = Vec::with_capacity(path.len() + 1);
-        for (number, edge) in path.iter().enumerate() {
-            let Dependence { from, to, into } = edge.data;
-            cycle.push(PathEdge {
-                from: edge.from,
-                to: into,
-                data: (from, to),
-            });
-            if into != edge.to {
-                // What led from there to the next step that is known, is not.
-                let next = path.get(number + 1);
-                let next = next.map_or(self.from.at, |next| next.data.from);
-                cycle.push(PathEdge {
-                    from: into,
-                    to: edge.to,
-                    data: (to, next),
-                });
-            }
-        }
-        cycle.push(PathEdge {
-            from: self.from.tx,
-            to: self.to.tx,
-            data: (self.from.at, self.to.at),
-        });
-        cycle
+        cycle(self.graph, self.from, self.to)
     }
 }
 
@@ -123,10 +90,6 @@ pub(super) trait Rule {
 /// Below this many transactions there is nothing worth forgetting.
 const FEW: usize = 128;
 
-/// Looking for what to forget passes over all that is remembered; between two passes there are
-/// enough new transactions for each to pay for this many.
-const PASS: usize = 16;
-
 /// The analysis.
 #[derive(Debug)]
 pub(super) struct Core<R> {
@@ -139,11 +102,9 @@ pub(super) struct Core<R> {
     assumed: Assumed,
     transactions: u64,
     most_alive: usize,
-    /// How many transactions may be alive before some are forgotten.
-    room: usize,
-    /// Spare lists, to save allocations.
+    forgetting: Forgetting,
+    /// A spare list, to save allocations.
     sources: Vec<Access>,
-    referred: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -166,9 +127,8 @@ impl<R: Rule> Core<R> {
             assumed: Assumed::new(&options.assumed),
             transactions: 0,
             most_alive: 0,
-            room: FEW,
+            forgetting: Forgetting::new(FEW),
             sources: Vec::new(),
-            referred: Vec::new(),
         }
     }
 
@@ -252,7 +212,7 @@ impl<R: Rule> Core<R> {
         if thread.current != TxRef::NONE {
             self.graph.close(thread.current);
             thread.current = TxRef::NONE;
-            if self.graph.alive() > self.room {
+            if self.forgetting.is_due(self.graph.alive()) {
                 self.forget();
             }
         }
@@ -332,24 +292,11 @@ impl<R: Rule> Core<R> {
     /// Forgets the transactions that nothing refers to.
     #[cold]
     fn forget(&mut self) {
-        let referred = &mut self.referred;
-        referred.clear();
         let graph = &self.graph;
-        let mut remembered = 0;
-        self.conflicts.remembered(|access| {
-            remembered += 1;
-            if graph.is_alive(access.tx) {
-                let slot = access.tx.slot();
-                if referred.len() <= slot {
-                    referred.resize(slot + 1, false);
-                }
-                referred[slot] = true;
-            }
-        });
-        let referred = &self.referred;
-        self.graph
-            .retain(|tx| referred.get(tx.slot()).copied().unwrap_or(false));
-        let alive = self.graph.alive();
-        self.room = FEW.max(2 * alive).max(alive + remembered / PASS);
+        self.forgetting
+            .mark(&self.conflicts, |tx| graph.is_alive(tx));
+        let forgetting = &self.forgetting;
+        self.graph.retain(|tx| forgetting.is_referred(tx));
+        self.forgetting.done(self.graph.alive());
     }
 }

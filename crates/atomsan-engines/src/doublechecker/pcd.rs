@@ -28,10 +28,11 @@ use super::idg::{Idg, Transaction};
 use super::log::{Access as Logged, Item, Tx};
 use crate::clocks::TxRef;
 use crate::conflicts::Access;
+use crate::cycle::Dependence;
 use crate::engine::{Context, Occurrence};
 use crate::graph::Graph;
 use crate::transactions::Transactions;
-use crate::velodrome::{Conflict, report};
+use crate::velodrome::report;
 
 /// What PCD has looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,7 +45,7 @@ pub struct Work {
     pub violations: u64,
 }
 
-type Precise = Transactions<Graph<crate::transactions::Transaction, Conflict>>;
+type Precise = Transactions<Graph<crate::transactions::Transaction, Dependence>>;
 
 /// The precise analysis. It is empty between two components: all transactions are closed then, so
 /// none of them is alive, and what is still remembered of accesses counts for nothing.
@@ -59,7 +60,7 @@ impl Pcd {
     /// With `sync_edges` false, only memory accesses conflict.
     pub fn new(sync_edges: bool) -> Self {
         Pcd {
-            precise: Transactions::new(Graph::default(), sync_edges),
+            precise: Transactions::new(Graph::default(), sync_edges, usize::MAX),
             work: Work::default(),
             found: Vec::new(),
         }

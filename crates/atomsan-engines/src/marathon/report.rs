@@ -15,11 +15,11 @@
 use super::sets::{Kind, SetId, Sets};
 use crate::conflicts::Access;
 use crate::culprit::culprit;
+use crate::cycle::{Conflict, describe};
 use crate::engine::{Context, Stat};
 use crate::graph::{Graph, PathEdge};
 use crate::regions::OpenFrame;
 use crate::transactions::Transaction;
-use crate::velodrome::{Conflict, describe};
 use atomsan_trace::finding::{Criterion, Finding};
 use atomsan_trace::{FunctionId, Names, SiteId, VarId};
 use hashbrown::HashMap;

@@ -114,7 +114,10 @@ fn agree(trace: &Trace, options: &Options) -> Result<(), TestCaseError> {
     let (verdict, components) = watch(trace, options.clone());
     let found = violations(&verdict);
     prop_assert_eq!(found.first(), truth.violations.first());
-    let velodrome = trace.run(Velodrome::new(velodrome::Options { sync_edges }));
+    let velodrome = trace.run(Velodrome::new(velodrome::Options {
+        sync_edges,
+        ..velodrome::Options::default()
+    }));
     // Repetitions are not logged, so it is the transactions that compare, not the events.
     let culprits = |violations: &BTreeSet<u64>| -> BTreeSet<usize> {
         let violations = violations.iter();

@@ -31,7 +31,10 @@ fn declared(text: &str) -> Marathon {
 }
 
 fn velodrome(trace: &Trace) -> Verdict {
-    let options = velodrome::Options { sync_edges: false };
+    let options = velodrome::Options {
+        sync_edges: false,
+        ..velodrome::Options::default()
+    };
     trace.run(Velodrome::new(options))
 }
 
