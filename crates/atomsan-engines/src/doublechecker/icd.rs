@@ -38,8 +38,9 @@ use super::log::{Access, Kind, Log, Point, Stamp, Tx};
 use super::octet::{Edges, Responders, State};
 use super::places::Place;
 use crate::Occurrence;
+use crate::regions::OpenFrame;
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 /// What is known of a location, and of the object with this number.
@@ -111,8 +112,11 @@ impl Icd {
         &self.frames
     }
 
-    pub(super) fn frames_mut(&mut self) -> &mut Frames {
-        &mut self.frames
+    /// The open frames of a thread have changed.
+    pub fn frames_changed(&mut self, thread: ThreadId, open: &[OpenFrame]) {
+        if self.logging {
+            self.frames.changed(thread.index(), open);
+        }
     }
 
     /// Whether a thread has a regular transaction open.
@@ -189,7 +193,7 @@ impl Icd {
             began: *at,
             ended: None,
             log: Log::default(),
-            reported: Vec::new(),
+            reported: HashSet::default(),
         });
         let state = self.thread(thread);
         let before = state.current.replace(tx);
@@ -341,7 +345,6 @@ impl Icd {
         }
         if self.thread(owner).current == Some(source.tx) {
             self.close_unary(owner, at.index);
-            self.new_epoch(owner);
         }
     }
 
@@ -378,6 +381,7 @@ impl Icd {
     /// A thread forks another one: the child's next event comes after all that is logged so far.
     pub fn fork(&mut self, parent: ThreadId, child: ThreadId) {
         let here = self.here(parent);
+        // Nothing before that point may be overwritten.
         self.new_epoch(parent);
         let mut forks = std::mem::take(&mut self.thread(child).forks);
         forks.retain(|fork| (self.idg.get(fork.tx)).is_some_and(|tx| tx.thread != parent));

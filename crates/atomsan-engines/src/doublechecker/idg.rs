@@ -15,6 +15,8 @@
 use super::log::{Log, Tx};
 use crate::Occurrence;
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
+use hashbrown::HashSet;
+use rustc_hash::FxBuildHasher;
 
 /// A node of the graph.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub struct Transaction {
     /// What it accessed.
     pub log: Log,
     /// Violations that have been reported: the positions of the two conflicting events.
-    pub(super) reported: Vec<(u64, u64)>,
+    pub(super) reported: HashSet<(u64, u64), FxBuildHasher>,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct Node {
     transaction: Option<Transaction>,
     /// The slots of the successors; a transaction that is alive has only living successors.
     out: Vec<u32>,
+    /// No edges leave it any more.
+    retired: bool,
     /// The search that saw the node last, and what it noted.
     search: u64,
     number: u32,
@@ -82,6 +86,7 @@ impl Idg {
                     generation: 0,
                     transaction: None,
                     out: Vec::new(),
+                    retired: false,
                     search: 0,
                     number: 0,
                     lowest: 0,
@@ -129,9 +134,9 @@ impl Idg {
     pub fn edge(&mut self, from: Tx, to: Tx) {
         let between_threads =
             self.get(from).map(|tx| tx.thread) != self.get(to).map(|tx| tx.thread);
-        let out = &mut self.nodes[from.slot as usize].out;
-        if out.last() != Some(&to.slot) {
-            out.push(to.slot);
+        let node = &mut self.nodes[from.slot as usize];
+        if node.out.last() != Some(&to.slot) && !node.retired {
+            node.out.push(to.slot);
             self.edges += u64::from(between_threads);
         }
     }
@@ -222,11 +227,9 @@ impl Idg {
             if let Some(&successor) = self.nodes[slot as usize].out.get(at) {
                 let node = &self.nodes[successor as usize];
                 if node.search != self.search {
-                    if node
-                        .transaction
-                        .as_ref()
-                        .is_some_and(|tx| tx.ended.is_some())
-                    {
+                    let transaction = node.transaction.as_ref();
+                    let finished = transaction.is_some_and(|tx| tx.ended.is_some());
+                    if finished && !node.retired {
                         self.visit(successor, &mut next);
                     }
                 } else if node.number != IN_NO_PATH {
@@ -268,6 +271,20 @@ impl Idg {
         }
     }
 
+    /// Retires all but the youngest `keep` transactions of the component found last: they will not
+    /// be in a component again. What only they reach will be reclaimed.
+    pub fn retire(&mut self, keep: usize) {
+        let old = self.component.len().saturating_sub(keep);
+        for slot in self.component.drain(..old) {
+            let node = &mut self.nodes[slot as usize];
+            node.out.clear();
+            node.retired = true;
+            if let Some(transaction) = &mut node.transaction {
+                transaction.log.clear();
+            }
+        }
+    }
+
     /// Whether there is enough to make [`Idg::sweep`] worthwhile.
     #[inline]
     pub fn is_heavy(&self) -> bool {
@@ -301,6 +318,7 @@ impl Idg {
                 self.logs.push(transaction.log);
                 node.generation = node.generation.wrapping_add(1);
                 node.out.clear();
+                node.retired = false;
                 self.free.push(slot as u32);
             }
         }

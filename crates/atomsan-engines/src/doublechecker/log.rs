@@ -7,10 +7,11 @@
 //!
 //! # Duplicates
 //!
-//! A thread's *epoch* changes when it gets a new transaction and when an edge enters or leaves its
-//! transaction. Within one epoch of a thread no other thread can have had a conflicting access to
-//! anything that this one accesses (it would have had to take ownership, which is an edge), so an
-//! access that repeats an earlier one of its epoch has exactly the same dependences, and:
+//! A thread's *epoch* changes when it gets a new transaction and when it comes to own something
+//! that others had, which is when edges enter its transaction. (The paper also lets edges that leave
+//! change it. They need not: whoever loses ownership has to get it back before the next access.)
+//! Between two accesses to one location in one epoch no other thread can have had a conflicting
+//! one, so an access that repeats an earlier one of its epoch has exactly the same dependences:
 //!
 //! * in a **regular** transaction, which is one node of the precise graph, the repetition adds
 //!   nothing and is dropped. A read after a write of the same variable is dropped too: whatever
@@ -23,8 +24,8 @@
 //!   *b* or goes to behind *b* in program order. As *a* comes before *b* and *b* before *c* in
 //!   program order, the path can always avoid *b*.
 //!
-//! So a log is bounded by the distinct accesses between edges (twice that for a unary one), however
-//! often they are repeated. To recognise a repetition costs one comparison: each location has a
+//! So a log is bounded by the distinct accesses between incoming edges (twice that for a unary one),
+//! however often they are repeated. To recognise a repetition costs one comparison: each location has a
 //! [`Stamp`] with the epoch of its latest logged access and where in the log that is.
 
 use super::frames::Span;
@@ -150,7 +151,7 @@ impl Stamp {
 }
 
 /// The capacity that a log keeps in any case.
-const USUAL: usize = 64;
+const USUAL: usize = 16;
 
 /// What one transaction accessed.
 #[derive(Clone, Debug, Default)]

@@ -34,11 +34,13 @@ pub mod runs;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::regions::{Boundary, Regions};
 use atomsan_trace::{FunctionId, LockId, Names, Op, SiteId, ThreadId};
+use hashbrown::HashMap;
 use icd::Icd;
 use log::Kind;
 use pcd::Pcd;
 use places::{Channel, Granularity, Places};
 use runs::StaticInfo;
+use rustc_hash::FxBuildHasher;
 use std::fmt;
 
 /// Which of the paper's modes.
@@ -62,6 +64,13 @@ pub struct Options {
     pub granularity: Granularity,
     /// Whether synchronisation makes edges, or memory accesses only.
     pub sync_edges: bool,
+    /// How many transactions a component may have and still be looked at again as a whole when it
+    /// grows, once there are violations in it. Where two threads violate each other without a
+    /// pause, the component grows as long as they do, and each transaction that ends would cost
+    /// more than the one before. Beyond the limit the older transactions, which have been checked,
+    /// are forgotten; what is lost are further violations whose cycles span half of the limit. The
+    /// verdict is not affected, it is known by then.
+    pub component_limit: usize,
 }
 
 impl Default for Options {
@@ -70,6 +79,7 @@ impl Default for Options {
             mode: Mode::SingleRun,
             granularity: Granularity::Variable,
             sync_edges: true,
+            component_limit: 512,
         }
     }
 }
@@ -86,7 +96,7 @@ pub struct DoubleChecker {
     pcd: Pcd,
     found: StaticInfo,
     /// Whether a region is one to look at, once asked.
-    watched: Vec<Option<bool>>,
+    watched: HashMap<FunctionId, bool, FxBuildHasher>,
     length: u64,
     counts: Counts,
     observer: Option<Observer>,
@@ -118,7 +128,7 @@ impl DoubleChecker {
             icd: Icd::new(options.mode != Mode::FirstRun),
             pcd: Pcd::new(options.sync_edges),
             found: StaticInfo::default(),
-            watched: Vec::new(),
+            watched: HashMap::default(),
             length: 0,
             counts: Counts::default(),
             observer: None,
@@ -146,11 +156,8 @@ impl DoubleChecker {
         let Some(region) = region else {
             return info.unary;
         };
-        if self.watched.len() <= region.index() {
-            self.watched.resize(region.index() + 1, None);
-        }
-        *self.watched[region.index()]
-            .get_or_insert_with(|| info.regions.contains(&*names.function_name(region)))
+        let watched = || info.regions.contains(&*names.function_name(region));
+        *self.watched.entry(region).or_insert_with(watched)
     }
 
     /// Opens what an event opens. Whether the event is to be looked at.
@@ -276,7 +283,10 @@ impl DoubleChecker {
             observer(&self.icd);
         }
         if self.options.mode != Mode::FirstRun {
-            self.pcd.check(&mut self.icd, cx);
+            let size = self.icd.idg().component().len();
+            if self.pcd.check(&mut self.icd, cx) && size > self.options.component_limit {
+                self.icd.idg_mut().retire(self.options.component_limit / 2);
+            }
             return;
         }
         for tx in self.icd.idg().component() {
@@ -307,9 +317,8 @@ impl Engine for DoubleChecker {
             at.event.op,
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_)
         ) {
-            self.icd
-                .frames_mut()
-                .changed(thread.index(), self.regions.frames(thread));
+            let open = self.regions.frames(thread);
+            self.icd.frames_changed(thread, open);
         }
         if self.enter(at, boundary, cx.names) {
             self.look(at, cx.names);
@@ -339,7 +348,7 @@ impl Engine for DoubleChecker {
             stat("IDG edges", self.icd.idg().edges()),
             stat("ICD SCCs", self.counts.components),
             stat("PCD transactions", work.transactions),
-            stat("PCD accesses", work.accesses),
+            stat("PCD log entries", work.entries),
             stat("PCD violations", work.violations),
         ]
     }

@@ -19,7 +19,9 @@
 //!
 //! Every cycle of the precise graph is in the component that is found when the last of its
 //! transactions finishes. While others are open, part of that component may be found before; its
-//! violations are then seen again, and are recognised by the two events that conflict.
+//! violations are then seen again, and are recognised by the two events that conflict. As in
+//! Velodrome, an edge that closes a cycle is left out of the precise graph, so that a violation may
+//! hide others behind it.
 
 use super::icd::Icd;
 use super::idg::{Idg, Transaction};
@@ -27,7 +29,7 @@ use super::log::{Access as Logged, Item, Tx};
 use crate::clocks::TxRef;
 use crate::conflicts::Access;
 use crate::cycle::Dependence;
-use crate::engine::Context;
+use crate::engine::{Context, Occurrence};
 use crate::graph::Graph;
 use crate::transactions::Transactions;
 use crate::velodrome::report;
@@ -37,8 +39,8 @@ use crate::velodrome::report;
 pub struct Work {
     /// Transactions in components; one that is in several counts each time.
     pub transactions: u64,
-    /// Events replayed.
-    pub accesses: u64,
+    /// Log entries replayed.
+    pub entries: u64,
     /// Precise violations found.
     pub violations: u64,
 }
@@ -69,51 +71,54 @@ impl Pcd {
         self.work
     }
 
-    /// Looks at the component that ICD found last.
-    pub fn check(&mut self, icd: &mut Icd, cx: &mut Context<'_>) {
+    /// Looks at the component that ICD found last. Whether there are violations in it.
+    pub fn check(&mut self, icd: &mut Icd, cx: &mut Context<'_>) -> bool {
         let component: Vec<Tx> = icd.idg().component().collect();
         self.work.transactions += component.len() as u64;
-        let mut current = vec![TxRef::NONE; component.len()];
-        replay(
-            icd.idg(),
-            &component,
-            |index| index,
-            |step| match step {
-                Step::Access(member, transaction, access) => {
-                    self.work.accesses += 1;
-                    let Some(region) = transaction.region else {
-                        self.precise.outside(&access.at);
-                        return;
-                    };
-                    if current[member] == TxRef::NONE {
-                        current[member] =
-                            self.precise.begin(&access.at, region, transaction.entered);
+        // What each transaction is in the precise graph.
+        let mut precise = vec![TxRef::NONE; component.len()];
+        let earliest_first = |index| index;
+        replay(icd.idg(), &component, earliest_first, |step| match step {
+            Step::Access(member, transaction, access) => {
+                self.work.entries += 1;
+                match transaction.region {
+                    None => self.precise.outside(&access.at),
+                    Some(region) => {
+                        let (tx, at) = (&mut precise[member], &access.at);
+                        if *tx == TxRef::NONE {
+                            *tx = self.precise.begin(at, region, transaction.entered);
+                        }
+                        self.inside(icd, component[member], *tx, at, cx);
                     }
-                    let tx = component[member];
-                    let found = &mut self.found;
-                    let mut violation =
-                        |precise: &mut Precise,
-                         from: &Access,
-                         to: &Access,
-                         cx: &mut Context<'_>| {
-                            let conflict = (from.at.index, to.at.index);
-                            if !transaction.reported.contains(&conflict) {
-                                found.push((tx, conflict));
-                                violation(icd, transaction, precise, from, to, cx);
-                            }
-                        };
-                    self.precise
-                        .inside(&access.at, current[member], cx, &mut violation);
                 }
-                Step::End(member) => self.precise.order.close(current[member]),
-            },
-        );
+            }
+            Step::End(member) => self.precise.order.close(precise[member]),
+        });
         self.work.violations += self.found.len() as u64;
         for (tx, conflict) in self.found.drain(..) {
             if let Some(transaction) = icd.idg_mut().get_mut(tx) {
-                transaction.reported.push(conflict);
+                transaction.reported.insert(conflict);
             }
         }
+        let mut members = component.iter().filter_map(|&tx| icd.idg().get(tx));
+        members.any(|transaction| !transaction.reported.is_empty())
+    }
+
+    /// An event of a regular transaction, which is `precise` in the precise graph.
+    fn inside(&mut self, icd: &Icd, tx: Tx, precise: TxRef, at: &Occurrence, cx: &mut Context<'_>) {
+        let Some(transaction) = icd.idg().get(tx) else {
+            return;
+        };
+        let found = &mut self.found;
+        let mut closes =
+            |precise: &mut Precise, from: &Access, to: &Access, cx: &mut Context<'_>| {
+                let conflict = (from.at.index, to.at.index);
+                if !cx.findings.full() && !transaction.reported.contains(&conflict) {
+                    found.push((tx, conflict));
+                    violation(icd, transaction, precise, from, to, cx);
+                }
+            };
+        self.precise.inside(at, precise, cx, &mut closes);
     }
 }
 
@@ -157,6 +162,16 @@ struct Member<'a> {
     next: Option<usize>,
 }
 
+/// A thread while it is replayed.
+struct Lane<'a> {
+    /// The transaction that it is at.
+    at: usize,
+    /// Its last one.
+    last: usize,
+    /// Its next access, if the marks in front of it are satisfied.
+    ready: Option<&'a Logged>,
+}
+
 /// Replays the logs of a component in an order that respects the marks. Of the accesses that may
 /// come next, the one whose position in the trace has the least `rank` is taken.
 fn replay<'a>(
@@ -166,8 +181,7 @@ fn replay<'a>(
     mut visit: impl FnMut(Step<'a>),
 ) {
     let mut members: Vec<Member<'a>> = Vec::with_capacity(component.len());
-    // The member that each thread is at, and the last one so far of each thread.
-    let mut lanes: Vec<(usize, usize)> = Vec::new();
+    let mut lanes: Vec<Lane<'a>> = Vec::new();
     for (number, &tx) in component.iter().enumerate() {
         let Some(transaction) = idg.get(tx) else {
             return;
@@ -177,37 +191,40 @@ fn replay<'a>(
             done: 0,
             next: None,
         });
-        let thread = |&(_, last): &(usize, usize)| members[last].transaction.thread;
+        let thread = |lane: &&mut Lane<'_>| members[lane.last].transaction.thread;
         match lanes
-            .iter()
-            .position(|lane| thread(lane) == transaction.thread)
+            .iter_mut()
+            .find(|lane| thread(lane) == transaction.thread)
         {
             Some(lane) => {
-                members[lanes[lane].1].next = Some(number);
-                lanes[lane].1 = number;
+                members[lane.last].next = Some(number);
+                lane.last = number;
             }
-            None => lanes.push((number, number)),
+            None => lanes.push(Lane {
+                at: number,
+                last: number,
+                ready: None,
+            }),
         }
     }
     loop {
-        let mut best: Option<(u64, usize, &'a Logged)> = None;
-        for lane in 0..lanes.len() {
-            if let Some(access) = ready(idg, &mut members, &mut lanes[lane].0, &mut visit) {
-                let rank = rank(access.at.index);
-                if best.is_none_or(|(least, ..)| rank < least) {
-                    best = Some((rank, lane, access));
-                }
-            }
+        for lane in lanes.iter_mut().filter(|lane| lane.ready.is_none()) {
+            lane.ready = ready(idg, &mut members, &mut lane.at, &mut visit);
         }
-        let Some((_, lane, access)) = best else {
+        let next = lanes
+            .iter_mut()
+            .filter_map(|lane| Some((rank(lane.ready?.at.index), lane)))
+            .min_by_key(|&(rank, _)| rank);
+        let Some((_, Lane { at, ready, .. })) = next else {
             break;
         };
-        let member = lanes[lane].0;
-        members[member].done += 1;
-        visit(Step::Access(member, members[member].transaction, access));
+        members[*at].done += 1;
+        if let Some(access) = ready.take() {
+            visit(Step::Access(*at, members[*at].transaction, access));
+        }
     }
-    for (last, _) in lanes {
-        visit(Step::End(last));
+    for lane in lanes {
+        visit(Step::End(lane.at));
     }
     debug_assert!(
         members
@@ -266,7 +283,7 @@ mod tests {
     use super::*;
     use crate::doublechecker::places::Granularity;
     use crate::doublechecker::{DoubleChecker, Options};
-    use crate::{Engine, Findings, Occurrence};
+    use crate::{Engine, Findings};
     use atomsan_trace::names::{Definition, Var};
     use atomsan_trace::{
         Event, FunctionId, LockId, Names, ObjectId, Op, SiteId, Stacks, ThreadId, VarId,
