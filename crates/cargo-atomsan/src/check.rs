@@ -2,6 +2,7 @@
 
 use crate::engines::{self, Choices};
 use crate::exit::Exit;
+use crate::format_arg::FormatArg;
 use crate::memory;
 use crate::output::{self, Output};
 use crate::progress::Progress;
@@ -11,7 +12,7 @@ use atomsan_report::json::{Document, EngineSummary};
 use atomsan_report::{Rank, Report, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
-use atomsan_trace::{Format, Names, Spec};
+use atomsan_trace::{Names, Spec};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -42,9 +43,9 @@ pub(crate) struct Args {
     )]
     engine: Vec<String>,
 
-    /// The traces' format; found out by content if not given
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
-    format: Option<Option<Format>>,
+    /// The traces' format; `auto` finds out by content
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    format: FormatArg,
 
     /// Which functions of a trace with calls are transactions
     #[arg(long, value_name = "FILE")]
@@ -81,14 +82,6 @@ pub(crate) struct Args {
     /// Print nothing but errors; the exit status tells
     #[arg(short, long)]
     quiet: bool,
-}
-
-/// `auto` or a format.
-pub(crate) fn parse_format(name: &str) -> Result<Option<Format>, String> {
-    match name {
-        "auto" => Ok(None),
-        name => name.parse().map(Some),
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -160,7 +153,7 @@ fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
     let engines = engines::choose(&args.engine, &choices)?;
     let mut checker = Checker::new(Names::new(spec.clone()), engines, args.first);
     let options = ReadOptions {
-        format: args.format.flatten(),
+        format: args.format.into(),
         lenient: args.lenient,
     };
     let source = Source::path(path);

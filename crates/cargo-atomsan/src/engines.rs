@@ -36,6 +36,7 @@ pub(crate) const CATALOGUE: &[Entry] = &[
 fn serializability(choices: &Choices) -> velodrome::Options {
     velodrome::Options {
         sync_edges: choices.sync_edges,
+        ..velodrome::Options::default()
     }
 }
 

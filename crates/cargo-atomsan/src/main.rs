@@ -9,6 +9,7 @@ mod convert;
 mod destination;
 mod engines;
 mod exit;
+mod format_arg;
 mod generate;
 mod memory;
 mod output;

@@ -2,13 +2,17 @@
 //! against oracles.
 #![allow(unreachable_pub)]
 
+mod atomic_sets;
 mod atomizer;
 mod blocks;
+mod cooperability;
+mod doublechecker;
 mod eraser;
 mod files;
 mod held;
 mod interleavings;
 mod locksets;
+mod marathon;
 mod multilockset;
 mod oracle;
 mod random;
