@@ -13,6 +13,7 @@ mod format_arg;
 mod generate;
 mod memory;
 mod output;
+mod products;
 mod progress;
 mod stats;
 

@@ -86,6 +86,10 @@ impl Engine for Silver {
         self.core.event(at, cx);
     }
 
+    fn product(&self, names: &Names) -> Option<String> {
+        Some(self.yields(names).to_string())
+    }
+
     fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
         let density = self.density();

@@ -325,6 +325,10 @@ impl Engine for DoubleChecker {
         }
     }
 
+    fn product(&self, _names: &Names) -> Option<String> {
+        (self.options.mode == Mode::FirstRun).then(|| self.found.to_string())
+    }
+
     fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
         let work = self.pcd.work();
