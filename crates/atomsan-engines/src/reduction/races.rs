@@ -12,7 +12,7 @@ use crate::dense::slot;
 use crate::eraser::Eraser;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
-use crate::multilockset::{Concurrency, MultiLockset};
+use crate::multilockset::{Concurrency, MultiLockset, Recent};
 use crate::periods::{PeriodId, Periods};
 use crate::protecting::Protecting;
 use atomsan_trace::VarId;
@@ -53,7 +53,7 @@ impl Concurrency for Time<'_> {
 
 #[derive(Debug)]
 enum Detector {
-    MultiLockset(Vec<MultiLockset>),
+    MultiLockset(Vec<Recent>, Vec<MultiLockset>),
     Eraser(Vec<Eraser<PeriodId, Protecting>>),
 }
 
@@ -72,7 +72,7 @@ impl Races {
     pub(super) fn new(options: &Options) -> Self {
         Races {
             detector: if options.multilockset {
-                Detector::MultiLockset(Vec::new())
+                Detector::MultiLockset(Vec::new(), Vec::new())
             } else {
                 Detector::Eraser(Vec::new())
             },
@@ -92,8 +92,8 @@ impl Races {
         write: bool,
     ) -> bool {
         match &self.detector {
-            Detector::MultiLockset(vars) => {
-                (vars.get(var.index())).is_some_and(|var| var.repeats(period, held, write))
+            Detector::MultiLockset(recent, _) => {
+                (recent.get(var.index())).is_some_and(|recent| recent.repeats(period, held, write))
             }
             Detector::Eraser(_) => false,
         }
@@ -114,7 +114,8 @@ impl Races {
             happens_before: self.happens_before,
         };
         match &mut self.detector {
-            Detector::MultiLockset(vars) => {
+            Detector::MultiLockset(recent, vars) => {
+                slot(recent, var.index()).remember(period, held, write);
                 let var = slot(vars, var.index());
                 if write {
                     var.write(period, held, locksets, &time);
@@ -145,7 +146,10 @@ impl Races {
         let commutes = self.commutes(var, locksets);
         *slot(&mut self.before, var.index()) = commutes;
         match &mut self.detector {
-            Detector::MultiLockset(vars) => *slot(vars, var.index()) = MultiLockset::default(),
+            Detector::MultiLockset(recent, vars) => {
+                *slot(recent, var.index()) = Recent::default();
+                *slot(vars, var.index()) = MultiLockset::default();
+            }
             Detector::Eraser(vars) => *slot(vars, var.index()) = Eraser::Virgin,
         }
     }
@@ -154,7 +158,7 @@ impl Races {
     pub(super) fn commutes(&self, var: VarId, locksets: &mut Locksets) -> Commutes {
         let before = self.before.get(var.index()).copied().unwrap_or_default();
         let now = match &self.detector {
-            Detector::MultiLockset(vars) => match vars.get(var.index()) {
+            Detector::MultiLockset(_, vars) => match vars.get(var.index()) {
                 Some(var) if var.races(locksets) => Commutes::Not,
                 Some(var) if var.is_contended() => Commutes::UnderLocks,
                 _ => Commutes::Always,
@@ -171,7 +175,7 @@ impl Races {
     /// How many variables there are.
     pub(super) fn len(&self) -> usize {
         match &self.detector {
-            Detector::MultiLockset(vars) => vars.len(),
+            Detector::MultiLockset(_, vars) => vars.len(),
             Detector::Eraser(vars) => vars.len(),
         }
     }

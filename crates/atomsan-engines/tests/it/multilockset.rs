@@ -4,7 +4,7 @@ use crate::random::{Shape, traces};
 use crate::trace::Trace;
 use atomsan_engines::held::Held;
 use atomsan_engines::locksets::Locksets;
-use atomsan_engines::multilockset::{Concurrency, MultiLockset};
+use atomsan_engines::multilockset::{Concurrency, MultiLockset, Recent};
 use atomsan_engines::periods::{PeriodId, Periods};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,26 +71,27 @@ impl Concurrency for Time<'_> {
 fn compare(trace: &Trace) -> Result<(), TestCaseError> {
     let (mut held, mut sets) = (Held::default(), Locksets::default());
     let mut periods = Periods::default();
-    let mut vars: BTreeMap<u32, (MultiLockset, Figure3)> = BTreeMap::new();
+    let mut vars: BTreeMap<u32, (Recent, MultiLockset, Figure3)> = BTreeMap::new();
     for (index, event) in trace.events.iter().enumerate() {
         held.step(index as u64, event, &mut sets);
         periods.step(event);
         let Some(var) = event.op.var() else {
             continue;
         };
-        let (quick, slow) = vars.entry(var.0).or_default();
+        let (recent, quick, slow) = vars.entry(var.0).or_default();
         let (period, locks) = (periods.current(event.thread), held.locks(event.thread));
         let write = event.op.writes();
         let content = |id| -> Set { sets.locks(id).iter().map(|lock| lock.0).collect() };
         slow.access(write, content(locks.protecting(write)), period);
-        if !quick.repeats(period, locks, write) {
+        if !recent.repeats(period, locks, write) {
+            recent.remember(period, locks, write);
             if write {
                 quick.write(period, locks, &mut sets, &Time(&periods));
             } else {
                 quick.read(period, locks, &mut sets, &Time(&periods));
             }
         }
-        prop_assert!(quick.repeats(period, locks, write));
+        prop_assert!(recent.repeats(period, locks, write));
         prop_assert_eq!(quick.races(&mut sets), slow.races(&periods));
         let contended = slow.contended(&periods);
         prop_assert_eq!(quick.is_contended(), contended[0] || contended[1]);
