@@ -180,6 +180,7 @@ impl Flags {
                     GranularityArg::Object => Granularity::Object,
                 },
                 sync_edges,
+                ..doublechecker::Options::default()
             },
             atomizer: self.atomizer()?,
             reduction: self.reduction(),
