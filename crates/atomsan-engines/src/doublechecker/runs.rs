@@ -15,7 +15,7 @@
 //!
 //! A line that starts with `#` is a comment, except that the first line must be the one above, so
 //! that another file is not taken for this one. In names, a line break is written `\n`, a carriage
-//! return `\r` and a backslash `\\`.
+//! return `\r` and a backslash `\\`. A region without a label has the empty name: `region` alone.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -78,11 +78,13 @@ impl StaticInfo {
                 Some(("unary", "yes")) => unary = Some(true),
                 Some(("unary", "no")) => unary = Some(false),
                 Some(("unary", _)) => return Err(at("neither `unary yes` nor `unary no`")),
-                Some(("region", name)) if !name.is_empty() => {
+                None if line == "region" => {
+                    info.regions.insert("".into());
+                }
+                Some(("region", name)) => {
                     let name = unescape(name).ok_or_else(|| at("a `\\` that escapes nothing"))?;
                     info.regions.insert(name.into());
                 }
-                Some(("region", _)) => return Err(at("a region without a name")),
                 _ => return Err(at("unknown line")),
             }
         }
@@ -103,7 +105,10 @@ impl fmt::Display for StaticInfo {
         writeln!(f, "{HEADER}")?;
         writeln!(f, "unary {}", if self.unary { "yes" } else { "no" })?;
         for region in &self.regions {
-            writeln!(f, "region {}", escape(region))?;
+            match &**region {
+                "" => writeln!(f, "region")?,
+                name => writeln!(f, "region {}", escape(name))?,
+            }
         }
         Ok(())
     }
@@ -150,7 +155,10 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let names = [
+            "",
+            " ",
             "f",
+            "f ",
             "Account.withdraw(int, int)",
             " a\\b\nc\r",
             "# x",
@@ -197,19 +205,11 @@ mod tests {
                 "a.first:3: `unary` for the second",
             ),
             (
-                format!("{header}\nunary no\nregion "),
-                "a.first:3: a region without",
-            ),
-            (
                 format!("{header}\nunary no\n\nregion a\\x"),
                 "a.first:4: a `\\` that",
             ),
             (
                 format!("{header}\nunary no\nregions f"),
-                "a.first:3: unknown line",
-            ),
-            (
-                format!("{header}\nunary no\nregion"),
                 "a.first:3: unknown line",
             ),
         ] {
