@@ -250,6 +250,7 @@ impl<'a> Cycles<'a, '_, '_> {
         let mut moves: Vec<Move> = (order.iter())
             .map(|step| Move {
                 participant: step.0,
+                var: point(step).var,
                 spot: point(step).spot,
                 access: None,
             })

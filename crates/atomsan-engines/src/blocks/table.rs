@@ -95,7 +95,9 @@ pub(super) struct Kind {
 /// The distinct transactions.
 #[derive(Debug, Default)]
 pub(super) struct KindTable {
-    pieces: Vec<(Piece, Option<Spot>)>,
+    pieces: Vec<Piece>,
+    /// One for each piece.
+    spots: Vec<Spot>,
     pub(super) kinds: Vec<Kind>,
     known: HashTable<u32>,
 }
@@ -106,11 +108,12 @@ impl KindTable {
         owner: Owner,
         entered: SiteId,
         (period, start): (PeriodId, u64),
-        skeleton: &[(Piece, Option<Spot>)],
+        skeleton: &[(Piece, Spot)],
     ) {
-        let hash = hash(owner, skeleton);
+        let hash = hash(owner, skeleton.iter().map(|(piece, _)| piece));
         let KindTable {
             pieces,
+            spots,
             kinds,
             known,
         } = self;
@@ -119,7 +122,6 @@ impl KindTable {
             kind.owner == owner
                 && pieces[kind.pieces.clone()]
                     .iter()
-                    .map(|(piece, _)| piece)
                     .eq(skeleton.iter().map(|(piece, _)| piece))
         };
         let execution = Executions {
@@ -137,7 +139,8 @@ impl KindTable {
             }
             None => {
                 let from = pieces.len();
-                pieces.extend_from_slice(skeleton);
+                pieces.extend(skeleton.iter().map(|(piece, _)| piece));
+                spots.extend(skeleton.iter().map(|(_, spot)| spot));
                 known.insert_unique(hash, kinds.len() as u32, |&kind| {
                     let kind = &kinds[kind as usize];
                     self::hash(kind.owner, &pieces[kind.pieces.clone()])
@@ -152,15 +155,18 @@ impl KindTable {
         }
     }
 
-    pub(super) fn pieces(&self, kind: &Kind) -> &[(Piece, Option<Spot>)] {
-        &self.pieces[kind.pieces.clone()]
+    pub(super) fn skeleton(&self, kind: &Kind) -> impl Iterator<Item = (Piece, Spot)> {
+        let pieces = self.pieces[kind.pieces.clone()].iter();
+        pieces
+            .copied()
+            .zip(self.spots[kind.pieces.clone()].iter().copied())
     }
 }
 
-fn hash(owner: Owner, skeleton: &[(Piece, Option<Spot>)]) -> u64 {
+fn hash<'a>(owner: Owner, pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
     let mut hasher = FxHasher::default();
     owner.hash(&mut hasher);
-    for (piece, _) in skeleton {
+    for piece in pieces {
         piece.hash(&mut hasher);
     }
     hasher.finish()

@@ -57,22 +57,53 @@ pub struct Block {
     pub across: HeldLocks,
 }
 
-/// Where and when something happened.
+/// Where and when an access happened, in 16 bytes: there is one of these for everything kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
-    pub(super) index: u64,
+    /// The position in the trace, and in the low bits the operation.
+    tagged: u64,
     pub(super) stack: StackId,
     pub(super) site: SiteId,
-    pub(super) op: Op,
 }
 
 impl Spot {
+    /// The place of what is no access.
+    const NONE: Spot = Spot {
+        tagged: 0,
+        stack: StackId::EMPTY,
+        site: SiteId::UNKNOWN,
+    };
+
     pub(super) fn of(at: &Occurrence) -> Spot {
+        let operation = match at.event.op {
+            Op::Write(_) => 1,
+            Op::AtomicLoad(_) => 2,
+            Op::AtomicStore(_) => 3,
+            Op::AtomicRmw(_) => 4,
+            Op::AtomicRmwFailed(_) => 5,
+            _ => 0,
+        };
         Spot {
-            index: at.index,
+            tagged: at.index << 3 | operation,
             stack: at.stack,
             site: at.event.site,
-            op: at.event.op,
+        }
+    }
+
+    /// The position in the trace.
+    pub(super) fn index(&self) -> u64 {
+        self.tagged >> 3
+    }
+
+    /// What happened, to this variable.
+    pub(super) fn op(&self, var: VarId) -> Op {
+        match self.tagged & 7 {
+            1 => Op::Write(var),
+            2 => Op::AtomicLoad(var),
+            3 => Op::AtomicStore(var),
+            4 => Op::AtomicRmw(var),
+            5 => Op::AtomicRmwFailed(var),
+            _ => Op::Read(var),
         }
     }
 }
@@ -137,7 +168,7 @@ pub(super) struct Running {
     pub(super) start: u64,
     slots: Vec<Slot>,
     by_var: HashMap<VarId, u32, FxBuildHasher>,
-    skeleton: Vec<(Piece, Option<Spot>)>,
+    skeleton: Vec<(Piece, Spot)>,
     /// How long the skeleton may grow before it is tidied.
     room: usize,
     /// Whether the locks before the first access and after the last one count.
@@ -187,7 +218,7 @@ impl Running {
 
     /// The thread holds these locks from here on.
     pub(super) fn held(&mut self, held: HeldLocks) {
-        self.push(Piece::Held(held), None);
+        self.push(Piece::Held(held), Spot::NONE);
     }
 
     /// The thread accesses a variable.
@@ -209,7 +240,7 @@ impl Running {
             self.by_var.insert(var, self.slots.len() as u32);
             let written = if writes { self.skeleton.len() } else { NOWHERE };
             self.slots.push(Slot::new(var, point, reads, written));
-            self.push(Piece::Access { var, reads, writes }, Some(point.spot));
+            self.push(Piece::Access { var, reads, writes }, point.spot);
             return;
         };
         let slot = &mut self.slots[slot as usize];
@@ -228,13 +259,13 @@ impl Running {
                 }
                 slot.written = last + 1;
                 let reads = false;
-                self.push(Piece::Access { var, reads, writes }, Some(point.spot));
+                self.push(Piece::Access { var, reads, writes }, point.spot);
             }
         }
     }
 
     #[inline]
-    fn push(&mut self, piece: Piece, spot: Option<Spot>) {
+    fn push(&mut self, piece: Piece, spot: Spot) {
         self.skeleton.push((piece, spot));
         if self.skeleton.len() > self.room {
             self.tidy();
@@ -269,7 +300,7 @@ impl Running {
     }
 
     /// The transaction has ended: its skeleton.
-    pub(super) fn skeleton(&mut self) -> &[(Piece, Option<Spot>)] {
+    pub(super) fn skeleton(&mut self) -> &[(Piece, Spot)] {
         finish(&mut self.skeleton, self.whole);
         &self.skeleton
     }
@@ -279,7 +310,7 @@ const ROOM: usize = 64;
 
 /// Drops from a skeleton what makes no difference: dead writes and detours and, if it need not be
 /// `whole`, what comes before the locks of the first access.
-fn tidy(skeleton: &mut Vec<(Piece, Option<Spot>)>, whole: bool) {
+fn tidy(skeleton: &mut Vec<(Piece, Spot)>, whole: bool) {
     let mut kept = 0;
     let mut accessed = false;
     // The held sets since the last access, starting with the one held there.
@@ -303,7 +334,7 @@ fn tidy(skeleton: &mut Vec<(Piece, Option<Spot>)>, whole: bool) {
             (false, false) => run.len().max(1) - 1,
         };
         for &held in run.iter().skip(skip) {
-            skeleton[kept] = (Piece::Held(held), None);
+            skeleton[kept] = (Piece::Held(held), Spot::NONE);
             kept += 1;
         }
         let held = run.last().copied();
@@ -320,7 +351,7 @@ fn tidy(skeleton: &mut Vec<(Piece, Option<Spot>)>, whole: bool) {
 
 /// Tidies the skeleton of a transaction that has ended. If it need not be `whole`, it ends with the
 /// last access.
-pub(super) fn finish(skeleton: &mut Vec<(Piece, Option<Spot>)>, whole: bool) {
+pub(super) fn finish(skeleton: &mut Vec<(Piece, Spot)>, whole: bool) {
     tidy(skeleton, whole);
     while !whole && matches!(skeleton.last(), Some((Piece::Held(_), _))) {
         skeleton.pop();
@@ -432,7 +463,7 @@ impl Slot {
             each(&found);
         }
         if let (Some(first), Access::Write) = (self.first_read, last.access)
-            && first.spot.index != last.spot.index
+            && first.spot.index() != last.spot.index()
         {
             each(&Found {
                 block: Block {

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)]
 
 mod blocks;
+mod deadlocks;
 mod held;
 mod interleavings;
 mod locksets;
