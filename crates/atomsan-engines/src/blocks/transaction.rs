@@ -506,3 +506,132 @@ fn add(list: &mut SmallVec<[Found; 2]>, found: Found) {
         list.push(found);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::Held;
+    use atomsan_trace::{Event, LockId, ThreadId};
+
+    /// A transaction, fed with operations of one thread.
+    struct Fed {
+        running: Running,
+        held: Held,
+        moments: Moments,
+        locksets: Locksets,
+        index: u64,
+    }
+
+    impl Fed {
+        fn new() -> Fed {
+            let mut running = Running::new(false);
+            running.start(FunctionId(0), SiteId::UNKNOWN, 0, HeldLocks::default());
+            Fed {
+                running,
+                held: Held::default(),
+                moments: Moments::default(),
+                locksets: Locksets::default(),
+                index: 0,
+            }
+        }
+
+        fn feed(&mut self, ops: &[Op]) {
+            for &op in ops {
+                let at = Occurrence {
+                    index: self.index,
+                    stack: StackId::EMPTY,
+                    event: Event {
+                        thread: ThreadId(0),
+                        site: SiteId(1),
+                        op,
+                    },
+                };
+                self.index += 1;
+                if let Some(var) = op.var() {
+                    self.running
+                        .access(var, &at, &self.moments, &mut self.locksets);
+                } else {
+                    self.held.step(at.index, &at.event, &mut self.locksets);
+                    let held = self.held.locks(ThreadId(0));
+                    self.moments.change(self.held.holds(ThreadId(0)), held);
+                    self.running.held(held);
+                }
+            }
+        }
+
+        fn pieces(&mut self) -> Vec<Piece> {
+            let skeleton = self.running.skeleton().iter();
+            skeleton.map(|&(piece, _)| piece).collect()
+        }
+
+        fn count(&self) -> usize {
+            let mut count = 0;
+            self.running.blocks(|_, _| count += 1);
+            count
+        }
+    }
+
+    const X: VarId = VarId(0);
+    const Y: VarId = VarId(1);
+    const L: LockId = LockId(0);
+    const M: LockId = LockId(1);
+
+    #[test]
+    fn a_long_loop_keeps_what_a_short_one_keeps() {
+        let turn = [
+            Op::Acquire(L),
+            Op::Write(X),
+            Op::Release(L),
+            Op::Acquire(M),
+            Op::Read(Y),
+            Op::Release(M),
+            Op::Write(Y),
+        ];
+        let kept = |turns| {
+            let mut fed = Fed::new();
+            for _ in 0..turns {
+                fed.feed(&turn);
+            }
+            assert!(fed.running.skeleton.capacity() <= 4 * ROOM);
+            (fed.count(), fed.pieces())
+        };
+        assert_eq!(kept(100_000), kept(4));
+    }
+
+    #[test]
+    fn detours_are_kept_once() {
+        let section = |lock| [Op::Acquire(lock), Op::Release(lock)];
+        let (l, m) = (section(L), section(M));
+        let pieces = |way: &[[Op; 2]]| {
+            let mut fed = Fed::new();
+            fed.feed(&[Op::Read(X)]);
+            fed.feed(&way.concat());
+            fed.feed(&[Op::Read(Y)]);
+            fed.pieces()
+        };
+        assert_eq!(pieces(&[l, l, m, l, m, m]), pieces(&[l, m]));
+        assert_ne!(pieces(&[l, m]), pieces(&[l]));
+        assert_eq!(pieces(&[l]).len(), 1 + 1 + 2 + 1);
+    }
+
+    #[test]
+    fn the_skeleton_has_first_reads_and_final_writes() {
+        let mut fed = Fed::new();
+        // (5): IR = {R1(x)}, FW = {W3(x), W4(y)}.
+        fed.feed(&[
+            Op::Read(X),
+            Op::Write(Y),
+            Op::Write(X),
+            Op::Write(Y),
+            Op::Read(X),
+        ]);
+        let access = |var, reads, writes| Piece::Access { var, reads, writes };
+        let expected = [
+            Piece::Held(HeldLocks::default()),
+            access(X, true, false),
+            access(X, false, true),
+            access(Y, false, true),
+        ];
+        assert_eq!(fed.pieces(), expected);
+    }
+}

@@ -82,7 +82,7 @@ proptest! {
     #[test]
     fn no_deadlock_is_missed(trace in sets(Shape {
         threads: 3, vars: 1, locks: 3, transactions: (2, 3), length: 8,
-        unary: false, orders: true, exotic: true,
+        unary: false, orders: true, exotic: true, nested: true,
     })) {
         if let Some(truth) = judge(&trace) && truth.deadlock {
             prop_assert!(deadlocks(&trace) > 0);
