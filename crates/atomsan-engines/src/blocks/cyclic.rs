@@ -23,7 +23,7 @@
 
 use super::Search;
 use super::report::{self, Move, Part};
-use super::transaction::Piece;
+use super::skeleton::Piece;
 use super::two::Sketch;
 use crate::engine::Context;
 use crate::held::HeldLocks;

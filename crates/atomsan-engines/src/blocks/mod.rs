@@ -16,7 +16,7 @@
 //!
 //! # What is kept
 //!
-//! While a transaction runs, its 1v-blocks and its skeleton (`transaction`); when it has ended,
+//! While a transaction runs, its 1v-blocks (`transaction`) and its `skeleton`; when it has ended,
 //! what of them was not known yet (`table`). Everything else waits for the end of the trace, when
 //! it is known which variables are shared at all. So cost and memory follow the number of distinct
 //! blocks: a loop costs at the end what its first two turns cost.
@@ -49,6 +49,7 @@ mod cyclic;
 mod moments;
 mod one;
 mod report;
+mod skeleton;
 mod table;
 mod transaction;
 mod two;
@@ -64,9 +65,10 @@ use atomsan_trace::{FunctionId, Names, Op, SiteId, ThreadId, VarId};
 use hashbrown::HashMap;
 use moments::Moments;
 use rustc_hash::FxBuildHasher;
-use table::{BlockTable, KindTable, Owner, concurrent};
+use skeleton::{Piece, Spot};
+use table::{BlockTable, KindTable, Mark, Owner};
 pub use transaction::{Access, Block};
-use transaction::{Piece, Running, Spot, dummy};
+use transaction::{Running, dummy};
 
 const NAME: &str = "blocks";
 
@@ -152,18 +154,10 @@ struct Counts {
     blocks: u64,
     shared: u64,
     compared: u64,
-    tried: u64,
+    pairs: u64,
+    prefixes: u64,
     limit_reached: bool,
     deadlocks: u64,
-}
-
-/// How a variable is shared between concurrent transactions, one of which writes it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Mark {
-    /// Between transactions of which one may be unary.
-    Shared,
-    /// Between regions.
-    BetweenRegions,
 }
 
 /// What the checks share.
@@ -383,7 +377,7 @@ impl Blocks {
         for uses in uses.chunk_by(|a, b| a.var == b.var) {
             let blocks = uses.chunk_by(|a, b| a.found.block == b.found.block);
             self.counts.blocks += blocks.count() as u64;
-            let Some(mark) = mark(uses, &self.periods) else {
+            let Some(mark) = table::mark(uses, &self.periods) else {
                 continue;
             };
             marks.insert(uses[0].var, mark);
@@ -396,44 +390,6 @@ impl Blocks {
         self.counts.shared = marks.len() as u64;
         marks
     }
-}
-
-/// How a variable is shared, from its blocks.
-fn mark(uses: &[table::Use], periods: &Periods) -> Option<Mark> {
-    let only = uses[0].owner.thread;
-    if uses.iter().all(|u| u.owner.thread == only) {
-        return None;
-    }
-    // What matters of a use; many are alike.
-    let mut alike: Vec<(Owner, bool, &[PeriodId])> = Vec::new();
-    for u in uses {
-        let block = &u.found.block;
-        let writes = block.first == Access::Write || block.second == Some(Access::Write);
-        let one = (u.owner, writes, &u.periods[..]);
-        if !alike.contains(&one) {
-            alike.push(one);
-        }
-    }
-    let mut result = None;
-    for (at, a) in alike.iter().enumerate() {
-        for b in &alike[at + 1..] {
-            let mark = match (a.0.region, b.0.region) {
-                (Some(_), Some(_)) => Mark::BetweenRegions,
-                _ => Mark::Shared,
-            };
-            if (a.1 || b.1)
-                && a.0.thread != b.0.thread
-                && result < Some(mark)
-                && concurrent(periods, a.2, b.2).is_some()
-            {
-                result = Some(mark);
-            }
-        }
-        if result == Some(Mark::BetweenRegions) {
-            break;
-        }
-    }
-    result
 }
 
 impl Engine for Blocks {
@@ -522,11 +478,12 @@ impl Engine for Blocks {
             search.locksets,
         );
         two::check(&sketches, &mut search, cx);
+        self.counts.pairs = search.tried;
         if self.options.strength == Strength::Cyclic && !cx.findings.full() {
             let sketches = two::sketches(&self.kinds, &marks, Mark::Shared, true, search.locksets);
             cyclic::check(&sketches, &mut search, cx);
         }
-        self.counts.tried = search.tried;
+        self.counts.prefixes = search.tried - self.counts.pairs;
         self.counts.limit_reached = search.exhausted;
     }
 
@@ -540,8 +497,9 @@ impl Engine for Blocks {
             ("shared variables", counts.shared),
             ("thread periods", self.periods.len() as u64),
             ("potential deadlocks", counts.deadlocks),
-            ("1v-block pairs compared", counts.compared),
-            ("2v-blocks and prefixes tried", counts.tried),
+            ("1v-block comparisons", counts.compared),
+            ("2v-block comparisons", counts.pairs),
+            ("trace prefixes tried", counts.prefixes),
             ("limit reached", u64::from(counts.limit_reached)),
         ]
         .map(|(name, value)| Stat { name, value })

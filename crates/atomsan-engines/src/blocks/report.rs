@@ -1,8 +1,9 @@
 //! Findings: the unserializable pattern, as in Fig. 7 of the paper.
 
 use super::one::Intruder;
+use super::skeleton::Spot;
 use super::table::{Owner, Use};
-use super::transaction::{Access, Spot};
+use super::transaction::Access;
 use super::two::{Order, Sketch};
 use super::{NAME, Search};
 use crate::engine::Context;

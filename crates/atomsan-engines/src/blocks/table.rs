@@ -4,7 +4,8 @@
 //! the same block with another period (footnote 3). The same holds for skeletons: a transaction
 //! that does what another one of its thread and region did leaves nothing but a period.
 
-use super::transaction::{Block, Found, Piece, Spot};
+use super::skeleton::{Piece, Spot};
+use super::transaction::{Access, Block, Found};
 use crate::periods::{PeriodId, Periods};
 use atomsan_trace::{FunctionId, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashTable};
@@ -185,4 +186,51 @@ pub(super) fn concurrent(
         let &b = theirs.get(next)?;
         periods.concurrent(a, b).then_some((a, b))
     })
+}
+
+/// How a variable is shared between concurrent transactions, one of which writes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Mark {
+    /// Between transactions of which one may be unary.
+    Shared,
+    /// Between regions.
+    BetweenRegions,
+}
+
+/// How a variable is shared, from its blocks.
+pub(super) fn mark(uses: &[Use], periods: &Periods) -> Option<Mark> {
+    let only = uses[0].owner.thread;
+    if uses.iter().all(|u| u.owner.thread == only) {
+        return None;
+    }
+    // What matters of a use; many are alike.
+    let mut alike: Vec<(Owner, bool, &[PeriodId])> = Vec::new();
+    for u in uses {
+        let block = &u.found.block;
+        let writes = block.first == Access::Write || block.second == Some(Access::Write);
+        let one = (u.owner, writes, &u.periods[..]);
+        if !alike.contains(&one) {
+            alike.push(one);
+        }
+    }
+    let mut result = None;
+    for (at, a) in alike.iter().enumerate() {
+        for b in &alike[at + 1..] {
+            let mark = match (a.0.region, b.0.region) {
+                (Some(_), Some(_)) => Mark::BetweenRegions,
+                _ => Mark::Shared,
+            };
+            if (a.1 || b.1)
+                && a.0.thread != b.0.thread
+                && result < Some(mark)
+                && concurrent(periods, a.2, b.2).is_some()
+            {
+                result = Some(mark);
+            }
+        }
+        if result == Some(Mark::BetweenRegions) {
+            break;
+        }
+    }
+    result
 }

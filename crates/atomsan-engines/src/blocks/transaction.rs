@@ -1,6 +1,4 @@
-//! A transaction while it runs: its 1v-blocks, and its skeleton.
-//!
-//! # 1v-blocks (section 6.1)
+//! A transaction while it runs: its 1v-blocks (section 6.1), and its skeleton.
 //!
 //! A block pairs an access `e₂` with an earlier one `e₁` of the same variable: (a) the last write
 //! before `e₂` or, where there is none, the last read; (b) if `e₂` is the final write, an initial
@@ -10,25 +8,13 @@
 //!
 //! Of the initial reads, rule (b) uses the first. That loses no verdict: whatever can get between
 //! a later initial read and the final write can get between the first one and the final write.
-//!
-//! # The skeleton
-//!
-//! All that the theorems about several variables need is the *first* initial read and the final
-//! write of each variable, and the sets of locks held at and between them. The paper keeps all
-//! initial reads; one is enough, because a final write of another transaction that can get
-//! between two of them is a violation on one variable already (R W′ R), and if none can, the
-//! reads are on the same side of it in every trace.
-//!
-//! Between two accesses the skeleton is a run of held sets. A detour that leads back to a set the
-//! run was in, through sets the run has been in before, is dropped; so are writes that turned out
-//! not to be final. The skeleton is tidied whenever it has doubled: its size follows what is
-//! different in the transaction and not how long it ran.
 
 use super::moments::Moments;
+use super::skeleton::{Piece, Skeleton, Spot, finish, tidy};
 use crate::engine::Occurrence;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
-use atomsan_trace::{FunctionId, Op, SiteId, StackId, VarId};
+use atomsan_trace::{FunctionId, SiteId, VarId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -57,75 +43,11 @@ pub struct Block {
     pub across: HeldLocks,
 }
 
-/// Where and when an access happened, in 16 bytes: there is one of these for everything kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Spot {
-    /// The position in the trace, and in the low bits the operation.
-    tagged: u64,
-    pub(super) stack: StackId,
-    pub(super) site: SiteId,
-}
-
-impl Spot {
-    /// The place of what is no access.
-    const NONE: Spot = Spot {
-        tagged: 0,
-        stack: StackId::EMPTY,
-        site: SiteId::UNKNOWN,
-    };
-
-    pub(super) fn of(at: &Occurrence) -> Spot {
-        let operation = match at.event.op {
-            Op::Write(_) => 1,
-            Op::AtomicLoad(_) => 2,
-            Op::AtomicStore(_) => 3,
-            Op::AtomicRmw(_) => 4,
-            Op::AtomicRmwFailed(_) => 5,
-            _ => 0,
-        };
-        Spot {
-            tagged: at.index << 3 | operation,
-            stack: at.stack,
-            site: at.event.site,
-        }
-    }
-
-    /// The position in the trace.
-    pub(super) fn index(&self) -> u64 {
-        self.tagged >> 3
-    }
-
-    /// What happened, to this variable.
-    pub(super) fn op(&self, var: VarId) -> Op {
-        match self.tagged & 7 {
-            1 => Op::Write(var),
-            2 => Op::AtomicLoad(var),
-            3 => Op::AtomicStore(var),
-            4 => Op::AtomicRmw(var),
-            5 => Op::AtomicRmwFailed(var),
-            _ => Op::Read(var),
-        }
-    }
-}
-
 /// A block, and an example of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) block: Block,
     pub(super) spots: (Spot, Spot),
-}
-
-/// A piece of a skeleton.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Piece {
-    /// From here on these locks are held.
-    Held(HeldLocks),
-    /// The first initial read, the final write, or both at once.
-    Access {
-        var: VarId,
-        reads: bool,
-        writes: bool,
-    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +90,7 @@ pub(super) struct Running {
     pub(super) start: u64,
     slots: Vec<Slot>,
     by_var: HashMap<VarId, u32, FxBuildHasher>,
-    skeleton: Vec<(Piece, Spot)>,
+    skeleton: Skeleton,
     /// How long the skeleton may grow before it is tidied.
     room: usize,
     /// Whether the locks before the first access and after the last one count.
@@ -307,68 +229,6 @@ impl Running {
 }
 
 const ROOM: usize = 64;
-
-/// Drops from a skeleton what makes no difference: dead writes and detours and, if it need not be
-/// `whole`, what comes before the locks of the first access.
-fn tidy(skeleton: &mut Vec<(Piece, Spot)>, whole: bool) {
-    let mut kept = 0;
-    let mut accessed = false;
-    // The held sets since the last access, starting with the one held there.
-    let mut run: SmallVec<[HeldLocks; 8]> = SmallVec::new();
-    for at in 0..=skeleton.len() {
-        let piece = skeleton.get(at).copied();
-        match piece {
-            Some((Piece::Held(held), _)) => {
-                if run.last() != Some(&held) {
-                    run.push(held);
-                    cut_detour(&mut run);
-                }
-                continue;
-            }
-            Some((Piece::Access { reads, writes, .. }, _)) if !reads && !writes => continue,
-            _ => {}
-        }
-        let skip = match (accessed, whole) {
-            (true, _) => 1,
-            (false, true) => 0,
-            (false, false) => run.len().max(1) - 1,
-        };
-        for &held in run.iter().skip(skip) {
-            skeleton[kept] = (Piece::Held(held), Spot::NONE);
-            kept += 1;
-        }
-        let held = run.last().copied();
-        run.clear();
-        run.extend(held);
-        if let Some(piece) = piece {
-            skeleton[kept] = piece;
-            kept += 1;
-            accessed = true;
-        }
-    }
-    skeleton.truncate(kept);
-}
-
-/// Tidies the skeleton of a transaction that has ended. If it need not be `whole`, it ends with the
-/// last access.
-pub(super) fn finish(skeleton: &mut Vec<(Piece, Spot)>, whole: bool) {
-    tidy(skeleton, whole);
-    while !whole && matches!(skeleton.last(), Some((Piece::Held(_), _))) {
-        skeleton.pop();
-    }
-}
-
-/// If the last set of a run was in the run before, and so was everything since, goes back there.
-fn cut_detour(run: &mut SmallVec<[HeldLocks; 8]>) {
-    let last = run.len() - 1;
-    let Some(before) = run[..last].iter().rposition(|held| *held == run[last]) else {
-        return;
-    };
-    let (old, detour) = run[..last].split_at(before + 1);
-    if detour.iter().all(|held| old.contains(held)) {
-        run.truncate(before + 1);
-    }
-}
 
 impl Slot {
     fn new(var: VarId, point: Point, reads: bool, written: usize) -> Slot {
@@ -511,7 +371,7 @@ fn add(list: &mut SmallVec<[Found; 2]>, found: Found) {
 mod tests {
     use super::*;
     use crate::held::Held;
-    use atomsan_trace::{Event, LockId, ThreadId};
+    use atomsan_trace::{Event, LockId, Op, StackId, ThreadId};
 
     /// A transaction, fed with operations of one thread.
     struct Fed {

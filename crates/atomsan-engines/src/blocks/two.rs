@@ -19,11 +19,11 @@
 //! the skeletons are a *class*: all that the test asks of a pair of conflicts is the same for every
 //! pair of two classes, except which comes first. So classes are compared, not conflicts.
 
+use super::Search;
 use super::moments::{join, less, meet};
 use super::report;
-use super::table::{Executions, Kind, KindTable, Owner, concurrent};
-use super::transaction::{Piece, Spot, finish};
-use super::{Mark, Search};
+use super::skeleton::{Piece, Spot, finish};
+use super::table::{Executions, Kind, KindTable, Mark, Owner, concurrent};
 use crate::engine::Context;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
