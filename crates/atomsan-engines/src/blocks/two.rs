@@ -273,6 +273,10 @@ pub(super) fn check(sketches: &[Sketch], search: &mut Search<'_>, cx: &mut Conte
     }
 }
 
+/// So many patterns of two transactions say that they are not atomic; more would only be noise, and
+/// there can be as many as squares of places.
+const ENOUGH: u32 = 32;
+
 fn pair(ours: &Sketch, theirs: &Sketch, search: &mut Search<'_>, cx: &mut Context<'_>) {
     if !search.spend((ours.points.len() + theirs.points.len()) as u64) {
         return;
@@ -288,13 +292,15 @@ fn pair(ours: &Sketch, theirs: &Sketch, search: &mut Search<'_>, cx: &mut Contex
     let mut conflicts = ours.conflicts(theirs);
     conflicts.sort_unstable_by_key(|conflict| (class(conflict), conflict.here));
     let classes: Vec<&[Conflict]> = conflicts.chunk_by(|a, b| class(a) == class(b)).collect();
+    let mut patterns = 0;
     for first in &classes {
         for second in &classes {
-            if !search.spend((1 + first.len() + second.len()) as u64) {
+            if patterns == ENOUGH || !search.spend((1 + first.len() + second.len()) as u64) {
                 return;
             }
             if let Some(order) = unserializable(ours, theirs, first, second, search.locksets) {
                 report::two_var(ours, theirs, &order, search, cx);
+                patterns += 1;
             }
         }
     }

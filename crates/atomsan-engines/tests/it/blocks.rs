@@ -570,6 +570,34 @@ fn the_limit_is_said() {
     assert!(verdict.findings.is_empty());
 }
 
+/// Long transactions: the search for an interleaving goes as deep as they are long.
+#[test]
+fn long_transactions_do_not_exhaust_the_stack() {
+    let body = |thread: &str, op: &str| -> String {
+        let line = |var| format!("{thread} {op} v{var}\n");
+        (0..3_000).map(line).collect()
+    };
+    let (writes, reads, again) = (body("t1", "w"), body("t2", "r"), body("t3", "r"));
+    let text = format!(
+        "t1 begin a\n t1 w x\n {writes} t1 w y\n t1 end
+        t2 begin b\n t2 r x\n {reads} t2 w z\n t2 end
+        t3 begin c\n t3 r z\n {again} t3 r y\n t3 end"
+    );
+    let options = Options {
+        strength: Strength::Cyclic,
+        limit: 200_000,
+        ..Options::default()
+    };
+    let verdict = Trace::parse(&text).run(Blocks::new(options));
+    assert!(
+        verdict
+            .findings
+            .iter()
+            .any(|f| f.anomaly == Anomaly::InconsistentPair)
+    );
+    assert!(verdict.stat("trace prefixes tried") > 3_000);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
 
