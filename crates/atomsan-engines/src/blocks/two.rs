@@ -275,7 +275,7 @@ pub(super) fn check(sketches: &[Sketch], search: &mut Search<'_>, cx: &mut Conte
 
 /// So many patterns of two transactions say that they are not atomic; more would only be noise, and
 /// there can be as many as squares of places.
-const ENOUGH: u32 = 32;
+const ENOUGH: u32 = 256;
 
 fn pair(ours: &Sketch, theirs: &Sketch, search: &mut Search<'_>, cx: &mut Context<'_>) {
     if !search.spend((ours.points.len() + theirs.points.len()) as u64) {
