@@ -5,7 +5,7 @@ use crate::random::{Shape, arbitrary, traces};
 use crate::trace::{Trace, Verdict};
 use atomsan_engines::atomizer::{Annotations, Atomizer, Heuristic, Options};
 use atomsan_trace::SiteId;
-use atomsan_trace::finding::{Anomaly, Criterion, Role, Status};
+use atomsan_trace::finding::{Anomaly, Criterion, Status};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -6,7 +6,7 @@ use crate::random::{Shape, arbitrary, traces};
 use crate::sets;
 use crate::trace::{Trace, Verdict};
 use atomsan_engines::reduction::{Options, Reduction, TABLE_2};
-use atomsan_trace::finding::{Anomaly, Criterion, Role, Status};
+use atomsan_trace::finding::{Anomaly, Criterion, Status};
 use atomsan_trace::{Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
