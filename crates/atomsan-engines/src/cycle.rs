@@ -75,7 +75,53 @@ pub(crate) fn cycle(
         to: to.tx,
         data: (from.at, to.at),
     });
-    cycle
+    shorten(cycle)
+}
+
+/// The graph has an edge only to the next conflicting access, so while one transaction is
+/// interrupted, a cycle may lead through thousands of others that came one after another. The
+/// shortest way back is shown: straight to the last transaction that conflicts with the first
+/// event of the cycle, and not through all that a thread did in between.
+fn shorten(mut cycle: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
+    let (origin, first) = (cycle[0].from, cycle[0].data.0);
+    let conflicts = |other: &Occurrence| {
+        let (a, b) = (first.event, other.event);
+        first.index < other.index
+            && a.thread != b.thread
+            && a.op.var().is_some()
+            && a.op.var() == b.op.var()
+            && (a.op.writes() || b.op.writes())
+    };
+    let last = cycle.iter().rposition(|edge| conflicts(&edge.data.0));
+    if let Some(last) = last.filter(|&last| last > 1) {
+        let next = cycle[last];
+        let straight = PathEdge {
+            from: origin,
+            to: next.from,
+            data: (first, next.data.0),
+        };
+        cycle.splice(..last, [straight]);
+    }
+    leave_out_runs(cycle)
+}
+
+/// Leaves out what is between two transactions of one thread.
+pub(crate) fn leave_out_runs(cycle: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
+    let mut short: Vec<PathEdge<Conflict>> = Vec::with_capacity(cycle.len());
+    let of_one_thread = |edge: &PathEdge<Conflict>| {
+        let (before, after) = edge.data;
+        before.event.thread == after.event.thread
+    };
+    for edge in cycle {
+        match short.last_mut() {
+            Some(last) if of_one_thread(last) && of_one_thread(&edge) => {
+                last.to = edge.to;
+                last.data.1 = edge.data.1;
+            }
+            _ => short.push(edge),
+        }
+    }
+    short
 }
 
 /// The finding that a cycle is; its edges start and end at the culprit's transaction.
@@ -93,7 +139,9 @@ pub(crate) fn describe<E: Copy>(
         participants.push(Participant {
             thread: out.event.thread,
             region: transaction.and_then(|transaction| transaction.region),
-            entered: transaction.map_or(out.event.site, |transaction| transaction.entered),
+            entered: transaction
+                .filter(|transaction| transaction.region.is_some())
+                .map_or(out.event.site, |transaction| transaction.entered),
             blamed: transaction.is_some_and(|transaction| transaction.region.is_some())
                 && incoming.is_some_and(|incoming| edge.data.1.index < incoming.index),
         });
@@ -111,6 +159,10 @@ pub(crate) fn describe<E: Copy>(
         .filter_map(|edge| Some((place(&edge.data.0)?, place(&edge.data.1)?)))
         .collect();
     let (first, last) = (cycle[0].data, cycle[cycle.len() - 1].data);
+    // Several transactions of one other thread are, to a person, that thread.
+    let others = &participants[1..];
+    let two_threads = others.iter().all(|p| p.thread == others[0].thread);
+    let length = if two_threads { 2 } else { cycle.len() };
     Finding {
         engine,
         criterion: Criterion::ConflictSerializability,
@@ -119,7 +171,7 @@ pub(crate) fn describe<E: Copy>(
             first.0.event.op,
             (first.1.event.op, last.0.event.op),
             last.1.event.op,
-            cycle.len(),
+            length,
         ),
         culprit: Culprit {
             region: participants[0].region,

@@ -15,7 +15,7 @@
 use super::sets::{Kind, SetId, Sets};
 use crate::conflicts::Access;
 use crate::culprit::culprit;
-use crate::cycle::{Conflict, describe};
+use crate::cycle::{Conflict, describe, leave_out_runs};
 use crate::engine::{Context, Stat};
 use crate::graph::{Graph, PathEdge};
 use crate::regions::OpenFrame;
@@ -80,7 +80,7 @@ impl Reports {
                 to: to.tx,
                 data: (from.at, to.at),
             });
-            shorten(path)
+            leave_out_runs(path)
         };
         let sites = [from.at.event.site, to.at.event.site];
         let closing = (identity, [unit(from.tx), unit(to.tx)], sites);
@@ -137,25 +137,6 @@ fn static_unit(unit: Option<&Transaction>, names: &Names) -> StaticUnit {
         }
         _ => (None, SiteId::UNKNOWN),
     }
-}
-
-/// Leaves out what is between two units of a thread.
-fn shorten(path: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
-    let mut short: Vec<PathEdge<Conflict>> = Vec::with_capacity(path.len());
-    let of_one_thread = |edge: &PathEdge<Conflict>| {
-        let (before, after) = edge.data;
-        before.event.thread == after.event.thread
-    };
-    for edge in path {
-        match short.last_mut() {
-            Some(last) if of_one_thread(last) && of_one_thread(&edge) => {
-                last.to = edge.to;
-                last.data.1 = edge.data.1;
-            }
-            _ => short.push(edge),
-        }
-    }
-    short
 }
 
 /// The same cycle may be closed at any of its units: of all ways to write it down, the least.

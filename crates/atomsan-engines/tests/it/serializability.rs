@@ -123,6 +123,30 @@ fn blame_is_not_on_a_transaction_that_ran_alone() {
     assert_eq!(blamed, [(0, true), (1, false)]);
 }
 
+/// While a transaction is interrupted, another thread does the same a thousand times.
+#[test]
+fn a_cycle_through_a_thousand_transactions_is_shown_as_the_two_that_matter() {
+    let mut text = String::from("t1 begin withdraw\nt1 r balance\n");
+    for _ in 0..1000 {
+        text.push_str("t2 begin withdraw\nt2 r balance\nt2 w balance\nt2 end\n");
+    }
+    text.push_str("t1 w balance\nt1 end\n");
+    let verdict = velodrome(&Trace::parse(&text));
+    let finding = &verdict.findings[0];
+    assert_eq!(finding.anomaly, Anomaly::LostUpdate);
+    assert_eq!(finding.witness.len(), 3);
+    let text = text
+        .replace("t1 w balance", "t1 r log")
+        .replace("t2 end", "t2 w log\nt2 end");
+    let finding = &velodrome(&Trace::parse(&text)).findings[0];
+    assert_eq!(finding.anomaly, Anomaly::InconsistentPair);
+    assert!(
+        finding.participants.len() <= 3,
+        "{:?}",
+        finding.participants
+    );
+}
+
 #[test]
 fn a_violation_that_repeats_is_one_finding() {
     let mut text = String::from("t1 begin f\n");
