@@ -87,8 +87,13 @@ pub struct Findings {
     list: Vec<Finding>,
     known: HashMap<u64, usize, FxBuildHasher>,
     total: u64,
+    not_kept: u64,
     first_only: bool,
 }
+
+/// More static violations than this are only counted: nobody reads them, and a hostile trace
+/// could have as many as it has pairs of events.
+const MOST: usize = 10_000;
 
 impl Findings {
     /// Collects until the first finding only.
@@ -102,12 +107,19 @@ impl Findings {
     /// Reports the static violation `key` (for instance the region and the two sites); `build`
     /// is called if it is new. Returns whether it was.
     pub fn report(&mut self, key: impl Hash, build: impl FnOnce() -> Finding) -> bool {
+        if self.full() {
+            return false;
+        }
         let mut hasher = FxHasher::default();
         key.hash(&mut hasher);
         self.total += 1;
         match self.known.entry(hasher.finish()) {
             hashbrown::hash_map::Entry::Occupied(entry) => {
                 self.list[*entry.get()].count += 1;
+                false
+            }
+            hashbrown::hash_map::Entry::Vacant(_) if self.list.len() >= MOST => {
+                self.not_kept += 1;
                 false
             }
             hashbrown::hash_map::Entry::Vacant(entry) => {
@@ -127,6 +139,11 @@ impl Findings {
     /// How many violations were seen, repetitions included.
     pub fn total(&self) -> u64 {
         self.total
+    }
+
+    /// How many violations were seen after there were too many static ones to keep.
+    pub fn not_kept(&self) -> u64 {
+        self.not_kept
     }
 
     /// The static violations, in the order they were found.

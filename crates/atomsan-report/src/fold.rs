@@ -6,6 +6,7 @@
 //! folded into one of the same engine, region and first place that is completed by an access.
 
 use atomsan_trace::finding::Finding;
+use std::collections::HashSet;
 
 /// Leaves out the findings that another one tells better.
 pub fn fold(findings: &[Finding]) -> Vec<&Finding> {
@@ -13,15 +14,16 @@ pub fn fold(findings: &[Finding]) -> Vec<&Finding> {
         let last = finding.witness.iter().rfind(|s| s.index == finding.index);
         last.is_some_and(|step| step.event.op.var().is_some())
     };
-    let tells_better = |better: &Finding, finding: &Finding| {
-        better.engine == finding.engine
-            && better.culprit.region == finding.culprit.region
-            && better.culprit.entered == finding.culprit.entered
-            && better.culprit.between.0 == finding.culprit.between.0
-            && completed_by_access(better)
+    let mistake = |finding: &Finding| {
+        let culprit = &finding.culprit;
+        let place = (culprit.region, culprit.entered, culprit.between.0);
+        (finding.engine, place)
     };
-    let folded = |finding: &Finding| {
-        !completed_by_access(finding) && findings.iter().any(|better| tells_better(better, finding))
-    };
-    findings.iter().filter(|finding| !folded(finding)).collect()
+    let told: HashSet<_> = (findings.iter())
+        .filter(|finding| completed_by_access(finding))
+        .map(mistake)
+        .collect();
+    let kept =
+        |finding: &&Finding| completed_by_access(finding) || !told.contains(&mistake(finding));
+    findings.iter().filter(kept).collect()
 }

@@ -45,7 +45,7 @@ pub struct Step {
     /// Where.
     #[serde(flatten)]
     pub place: Place,
-    /// Position in the trace, from 0.
+    /// Position in the trace, from 1.
     pub event: u64,
     /// Number of the transaction it belongs to, in this report; 0 is the culprit's.
     pub transaction: usize,
@@ -91,7 +91,7 @@ pub struct Report {
     pub witness: Vec<Step>,
     /// Dependences between steps.
     pub edges: Vec<(usize, usize)>,
-    /// Position in the trace at which the violation was complete, from 0.
+    /// Position in the trace at which the violation was complete, from 1.
     pub event: u64,
     /// How often it was seen.
     pub count: u64,
@@ -124,7 +124,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
                 op: words::verb(step.event.op),
                 target: words::target(step.event.op, names),
                 place: resolver.place(step.event.site, innermost),
-                event: step.index,
+                event: step.index + 1,
                 transaction: step.participant,
                 note: words::role(step.role),
                 stack,
@@ -157,7 +157,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
             .collect(),
         witness,
         edges: finding.edges.clone(),
-        event: finding.index,
+        event: finding.index + 1,
         count: finding.count,
         notes: finding.notes.clone(),
     }

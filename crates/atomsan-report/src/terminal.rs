@@ -14,6 +14,11 @@ const BOLD: Style = Style::new().bold();
 const DIM: Style = Style::new().dimmed();
 const BLUE: Style = AnsiColor::Blue.on_default().bold();
 
+/// A longer witness is shown by its first and last steps; machines get all of it.
+const MOST_STEPS: usize = 16;
+const HEAD: usize = 8;
+const TAIL: usize = 6;
+
 fn rank_style(rank: Rank) -> (&'static str, Style) {
     match rank {
         Rank::High => ("error", AnsiColor::Red.on_default().bold()),
@@ -26,8 +31,33 @@ fn rank_style(rank: Rank) -> (&'static str, Style) {
 pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = render(&mut text, report);
+    let _ = render(&mut text, &printable(report));
     out.write_all(text.as_bytes())
+}
+
+/// Names come from traces, and a trace may come from anybody: what would move the cursor or start
+/// a new line is shown, not done.
+fn printable(report: &Report) -> Report {
+    let clean = |text: &mut String| {
+        if text.chars().any(char::is_control) {
+            *text = text.escape_debug().to_string();
+        }
+    };
+    let mut report = report.clone();
+    report.culprit.function.iter_mut().for_each(clean);
+    report.culprit.file.iter_mut().for_each(clean);
+    report.notes.iter_mut().for_each(clean);
+    for transaction in &mut report.transactions {
+        clean(&mut transaction.thread);
+        transaction.region.iter_mut().for_each(clean);
+    }
+    for step in &mut report.witness {
+        clean(&mut step.thread);
+        step.target.iter_mut().for_each(clean);
+        step.place.function.iter_mut().for_each(clean);
+        step.place.file.iter_mut().for_each(clean);
+    }
+    report
 }
 
 fn render(out: &mut String, report: &Report) -> fmt::Result {
@@ -57,6 +87,16 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
     let rows: Vec<[String; 4]> = report.witness.iter().map(row).collect();
     let widths = [0, 1, 2].map(|at| rows.iter().map(|row| row[at].chars().count()).max());
     for (number, (row, step)) in rows.iter().zip(&report.witness).enumerate() {
+        if rows.len() > MOST_STEPS && (HEAD..rows.len() - TAIL).contains(&number) {
+            if number == HEAD {
+                let left_out = rows.len() - HEAD - TAIL;
+                writeln!(
+                    out,
+                    "       {BLUE}|{BLUE:#} {DIM}… {left_out} more steps{DIM:#}"
+                )?;
+            }
+            continue;
+        }
         let mark = if step.transaction == 0 { " " } else { "|" };
         let [thread, action, place, note] = row;
         write!(out, "   {BLUE}{:>3} {mark}{BLUE:#} ", number + 1)?;
@@ -78,9 +118,7 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
     writeln!(
         out,
         "   {BLUE}={BLUE:#} {DIM}{}, {} {times}, at event {}{DIM:#}",
-        report.engine,
-        report.status,
-        report.event + 1
+        report.engine, report.status, report.event
     )?;
     writeln!(out)
 }

@@ -1,7 +1,7 @@
 //! `atomsan check`: traces in, findings out.
 
 use crate::engines::{self, Choices, Entry, Flags};
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::format_arg::FormatArg;
 use crate::memory;
 use crate::output::{self, Output};
@@ -13,6 +13,7 @@ use atomsan_report::json::{Document, EngineSummary};
 use atomsan_report::{Rank, Report, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
+use atomsan_trace::spec::Atomic;
 use atomsan_trace::{Names, Spec};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
 
-    /// Stop at the first violation
+    /// Stop each engine at the first violation that it reports
     #[arg(long)]
     first: bool,
 
@@ -72,11 +73,11 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Write the result to a file
+    /// Write the result to a file; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Print nothing but errors; the exit status tells
+    /// Print no results, only errors and warnings; the exit status tells
     #[arg(short, long)]
     quiet: bool,
 
@@ -120,6 +121,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     };
     let entries = engines::choose(&args.engine)?;
     let choices = args.flags.choices()?;
+    let written = [
+        &args.output,
+        &args.flags.first_run,
+        &args.flags.write_yields,
+    ];
+    refuse_to_overwrite(&args.files, written.into_iter().flatten())?;
+    for flag in args.flags.unused(&entries) {
+        output::warn(&format!("{flag} is not for any of the engines that run"));
+    }
     let mut out = Output::open(args.output.as_deref())?;
     let mut exit = Exit::Clean;
     let mut products = Products::default();
@@ -133,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         {
             exit = Exit::Findings;
         }
-        for warning in output::trace_warnings(&checked.summary) {
+        for warning in warnings(&checked, args.spec.is_some()) {
             output::warn(&format!("{}: {warning}", checked.file));
         }
         if args.quiet {
@@ -185,6 +195,40 @@ fn check(
     })
 }
 
+/// A result must not be written over what it is the result of.
+fn refuse_to_overwrite<'a>(
+    inputs: &[PathBuf],
+    outputs: impl Iterator<Item = &'a PathBuf>,
+) -> Result<(), UsageError> {
+    for output in outputs {
+        let Ok(output) = output.canonicalize() else {
+            continue;
+        };
+        let same = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input == output);
+        if let Some(input) = inputs.iter().find(same) {
+            return Err(UsageError(format!(
+                "the trace {} would be overwritten; write to another file",
+                input.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What is odd about the trace, or about the specification for it.
+fn warnings(checked: &Checked, has_spec: bool) -> Vec<String> {
+    let mut warnings = output::trace_warnings(&checked.summary);
+    if checked.checker.events() == 0 {
+        warnings.push("there are no events in this trace".to_owned());
+    }
+    let functions = checked.checker.names().functions();
+    let unmatched = functions.iter().all(|f| f.atomic == Atomic::No);
+    if has_spec && unmatched && !functions.is_empty() {
+        warnings.push("the specification makes no function of this trace atomic".to_owned());
+    }
+    warnings
+}
+
 /// All findings by name, the worst first.
 fn reports(checked: &Checked) -> Vec<Report> {
     let checker = &checked.checker;
@@ -222,7 +266,7 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
         events: checked.checker.events(),
         seconds: checked.seconds,
         peak_memory: memory::peak(),
-        warnings: output::trace_warnings(&checked.summary),
+        warnings: warnings(checked, args.spec.is_some()),
         engines: runs.iter().map(summary).collect(),
         findings: reports,
     }
@@ -241,6 +285,7 @@ fn write_text(
     for run in checked.checker.runs() {
         let shown = fold(run.findings.list()).len();
         let verdict = match shown {
+            0 if infers(run, checked) => "done".to_owned(),
             0 => "clean".to_owned(),
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
@@ -263,6 +308,11 @@ fn write_text(
             output::grouped(events),
         );
         out.write(|out| writeln!(out, "{line}"))?;
+        if run.findings.not_kept() > 0 {
+            let count = output::grouped(run.findings.not_kept());
+            let note = format!("{count} violations after those are only counted");
+            out.write(|out| writeln!(out, "  note: {note}"))?;
+        }
         for remark in run.engine.remarks() {
             out.write(|out| writeln!(out, "  note: {remark}"))?;
         }
@@ -289,11 +339,17 @@ fn write_text(
     Ok(())
 }
 
+/// Whether the engine has something else to say than findings.
+fn infers(run: &Run, checked: &Checked) -> bool {
+    run.engine.product(checked.checker.names()).is_some()
+}
+
 /// Who says what, and whether those who must agree do.
 fn verdicts(checked: &Checked, single_run: bool) -> Vec<String> {
     let named = |clean: bool| -> Vec<&str> {
         let runs = checked.checker.runs().iter();
-        runs.filter(|run| run.findings.list().is_empty() == clean)
+        runs.filter(|run| !infers(run, checked))
+            .filter(|run| run.findings.list().is_empty() == clean)
             .map(|run| run.engine.name())
             .collect()
     };

@@ -42,7 +42,7 @@ pub(crate) struct Flags {
     )]
     heuristic: HeuristicArg,
 
-    /// What the programmer says: lines such as `atomic PATTERN` or `no-warn PATTERN`
+    /// What the programmer says: lines such as `atomic PATTERN` or `no_warn PATTERN`
     #[arg(long, value_name = "FILE", help_heading = "atomizer")]
     annotations: Option<PathBuf>,
 
@@ -104,13 +104,13 @@ pub(crate) struct Flags {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 enum StrengthArg {
-    /// Theorem 3.
+    /// Patterns of one variable (Theorem 3).
     #[value(name = "1v")]
     One,
-    /// Theorem 4.
+    /// Patterns of two variables in two transactions (Theorem 4).
     #[value(name = "2v")]
     Two,
-    /// Theorem 5.
+    /// Cycles through any number of transactions, slower (Theorem 5).
     Cyclic,
 }
 
@@ -214,6 +214,35 @@ impl Flags {
     /// Whether doublechecker looks at everything, precisely.
     pub(crate) fn is_single_run(&self) -> bool {
         self.first_run.is_none() && self.second_run.is_empty()
+    }
+
+    /// The flags that were given for engines that do not run.
+    pub(crate) fn unused(&self, entries: &[&Entry]) -> Vec<&'static str> {
+        let given = [
+            (
+                "--annotations",
+                self.annotations.is_some(),
+                &["atomizer"][..],
+            ),
+            ("--without", !self.without.is_empty(), &["reduction"]),
+            ("--first-run", self.first_run.is_some(), &["doublechecker"]),
+            (
+                "--second-run",
+                !self.second_run.is_empty(),
+                &["doublechecker"],
+            ),
+            ("--yields", !self.yields.is_empty(), &["copper", "silver"]),
+            ("--regions-yield", self.regions_yield, &["copper", "silver"]),
+            ("--against", !self.against.is_empty(), &["silver"]),
+            ("--write-yields", self.write_yields.is_some(), &["silver"]),
+            ("--sets", self.sets.is_some(), &["marathon"]),
+            ("--one-set", self.one_set, &["marathon"]),
+        ];
+        let runs = |name: &&str| entries.iter().any(|entry| entry.name == *name);
+        (given.into_iter())
+            .filter(|(_, given, engines)| *given && !engines.iter().any(runs))
+            .map(|(flag, ..)| flag)
+            .collect()
     }
 
     fn mode(&self) -> anyhow::Result<doublechecker::Mode> {

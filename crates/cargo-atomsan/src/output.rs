@@ -54,7 +54,7 @@ impl Output {
     /// Standard output, or a file.
     pub(crate) fn open(file: Option<&Path>) -> anyhow::Result<Output> {
         let choice = anstream::ColorChoice::global();
-        let stream = match file {
+        let stream = match file.filter(|path| *path != Path::new("-")) {
             Some(path) => {
                 let file = File::create(path)
                     .with_context(|| format!("cannot write to {}", path.display()))?;
@@ -101,8 +101,10 @@ impl Output {
 pub(crate) fn trace_warnings(summary: &Summary) -> Vec<String> {
     let mut warnings = Vec::new();
     if summary.skipped > 0 {
-        let skipped = grouped(summary.skipped);
-        warnings.push(format!("{skipped} bad parts were skipped, such as:"));
+        warnings.push(match summary.skipped {
+            1 => "1 bad part was skipped:".to_owned(),
+            skipped => format!("{} bad parts were skipped, such as:", grouped(skipped)),
+        });
         warnings.extend(
             summary
                 .messages

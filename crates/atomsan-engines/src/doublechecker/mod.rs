@@ -338,6 +338,24 @@ impl Engine for DoubleChecker {
         (self.options.mode == Mode::FirstRun).then(|| self.found.to_string())
     }
 
+    fn remarks(&self) -> Vec<String> {
+        if self.options.mode != Mode::FirstRun {
+            return Vec::new();
+        }
+        let regions = match self.found.regions.len() {
+            1 => "1 region".to_owned(),
+            count => format!("{count} regions"),
+        };
+        let unary = if self.found.unary {
+            " and accesses outside of regions"
+        } else {
+            ""
+        };
+        vec![format!(
+            "a first run: {regions}{unary} to check in a second run"
+        )]
+    }
+
     fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
         let work = self.pcd.work();

@@ -277,3 +277,72 @@ fn a_limit_that_was_reached_is_said() {
     assert!(run("1").contains("raise --limit"), "{}", run("1"));
     assert!(!run("100000000").contains("raise --limit"));
 }
+
+#[test]
+fn a_result_is_not_written_over_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("t.std");
+    std::fs::write(&trace, BAD).unwrap();
+    let name = trace.to_str().unwrap();
+    for flag in ["-o", "--first-run", "--write-yields"] {
+        let said = atomsan(&["check", "--engine", "all", flag, name, name]);
+        assert_eq!(said.code, 2, "{flag}");
+        assert!(said.stderr.contains("overwritten"), "{}", said.stderr);
+        assert_eq!(std::fs::read(&trace).unwrap(), BAD);
+    }
+}
+
+#[test]
+fn what_makes_a_clean_verdict_hollow_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let spec = folder.path().join("spec");
+    std::fs::write(&spec, "NoSuchFunction").unwrap();
+    let said = atomsan_with(&["check", "--spec", spec.to_str().unwrap(), "-"], BAD);
+    assert_eq!(said.code, 0);
+    assert!(said.stderr.contains("no function"), "{}", said.stderr);
+    let said = atomsan_with(&["check", "--format", "rr", "-"], BAD);
+    assert!(said.stderr.contains("no events"), "{}", said.stderr);
+    let said = atomsan_with(&["check", "--one-set", "-"], BAD);
+    assert!(
+        said.stderr.contains("--one-set is not for"),
+        "{}",
+        said.stderr
+    );
+    let flags = [
+        "check",
+        "--engine",
+        "doublechecker",
+        "--first-run",
+        "/dev/null",
+        "-",
+    ];
+    let said = atomsan_with(&flags, BAD);
+    assert!(said.stdout.contains("1 region and"), "{}", said.stdout);
+    assert!(!said.stdout.contains("clean"), "{}", said.stdout);
+}
+
+#[test]
+fn names_cannot_write_to_the_terminal() {
+    let text = b"T1|begin(f)|1\nT1|r(\x1b[2J\x07x)|2\nT2|w(\x1b[2J\x07x)|3\nT1|w(\x1b[2J\x07x)|4\n";
+    let said = atomsan_with(&["check", "-"], text);
+    assert_eq!(said.code, 66);
+    assert!(!said.stdout.contains(['\x1b', '\x07']), "{:?}", said.stdout);
+    assert!(said.stdout.contains("\\u{1b}"), "{}", said.stdout);
+}
+
+#[test]
+fn first_is_one_finding_for_each_engine() {
+    let two = [
+        BAD,
+        b"T1|begin(g)|11\nT1|r(y)|12\nT2|w(y)|13\nT1|w(y)|14\nT1|end(g)|15\n",
+    ]
+    .concat();
+    let said = atomsan_with(
+        &["check", "--json", "--first", "--engine", "all", "-"],
+        &two,
+    );
+    for engine in said.json()["engines"].as_array().unwrap() {
+        let count = engine["findings"].as_u64().unwrap();
+        assert!(count <= 1, "{engine}");
+    }
+}
