@@ -1,0 +1,537 @@
+//! A recording as events, with the names they use.
+//!
+//! The records come in a legal order ([`crate::order`]). What is added here is meaning: which
+//! functions are the user's, so that they become regions; which atomic operations are locks
+//! ([`crate::models`]); which bytes are variables ([`crate::cells`]); what everything is called
+//! ([`crate::symbols`]).
+//!
+//! # Calls
+//!
+//! All calls of a thread are followed, but only the user's functions become `Enter` and `Exit`:
+//! the rest is how they work. The place of an event is the nearest line of the user's code, be it
+//! inlined or a caller. The chains of calls form a tree ([`Node`]), so that what is known of a
+//! program counter in a chain is worked out once.
+//!
+//! # Entry points
+//!
+//! The bottom-most function of a thread is not expected to be atomic (the default of
+//! `atomsan_trace::spec`). Rust's test harness calls `test::{{closure}}`, which calls `test`: such a
+//! closure is left out, so that the test is the entry point.
+
+use crate::cells::Cells;
+use crate::file::{Record, Recording};
+use crate::format::Kind;
+use crate::models::{self, Change, Family};
+use crate::order::Order;
+use crate::symbols::{Frame, Symbols};
+use atomsan_trace::names::{self, Definition};
+use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
+
+/// Whose functions are regions.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Directories of the user's sources; if there are none, everything is the user's that is
+    /// not the toolchain's, the system's or a package's.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Options {
+    fn is_users(&self, file: &str) -> bool {
+        const OTHERS: [&str; 5] = [
+            "/rustc/",
+            "/usr/",
+            "/.cargo/registry/",
+            "/.cargo/git/",
+            "/.rustup/",
+        ];
+        if file.is_empty() || file.starts_with("/rustc/") {
+            return false;
+        }
+        if self.roots.is_empty() {
+            !OTHERS.iter().any(|other| file.contains(other))
+        } else {
+            self.roots
+                .iter()
+                .any(|root| std::path::Path::new(file).starts_with(root))
+        }
+    }
+}
+
+/// A chain of calls: a function on top of another chain.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// The function, if it is the user's.
+    function: Option<FunctionId>,
+    /// Where in the user's code the chain is, and what synchronisation it is in.
+    place: Place,
+}
+
+/// What is known of a place in a chain of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Place {
+    site: SiteId,
+    family: Option<Family>,
+}
+
+const ROOT: u32 = 0;
+
+#[derive(Debug, Default)]
+struct Thread {
+    id: ThreadId,
+    stack: Vec<u32>,
+    /// How many of the stack's functions have been announced.
+    announced: usize,
+    /// A closure at the bottom that may turn out to be a test's.
+    held_back: Option<Event>,
+    /// Locks held together with others, and how often.
+    shared: Vec<LockId>,
+}
+
+/// An iterator over the events of a recording.
+pub struct Events<'a> {
+    options: Options,
+    order: Order<'a>,
+    symbols: Symbols,
+    cells: Cells,
+    threads: Vec<Thread>,
+    thread_ids: FxMap<u64, ThreadId>,
+    locks: BTreeMap<u64, LockId>,
+    lock_count: u32,
+    functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
+    function_names: Vec<Box<str>>,
+    sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
+    objects: BTreeMap<u64, (u64, ObjectId)>,
+    object_count: u32,
+    nodes: Vec<Node>,
+    children: FxMap<(u32, u64, u64), u32>,
+    places: FxMap<(u32, u64), Place>,
+    batch: Batch,
+}
+
+impl std::fmt::Debug for Events<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events")
+            .field("cells", &self.cells)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many events a batch has, more or less.
+const BATCH: usize = 4096;
+
+impl<'a> Events<'a> {
+    /// The events of a recording.
+    pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
+        Events {
+            options,
+            order: Order::new(recording),
+            symbols: Symbols::new(recording),
+            cells: Cells::new(recording),
+            threads: Vec::new(),
+            thread_ids: FxMap::default(),
+            locks: BTreeMap::new(),
+            lock_count: 0,
+            functions: HashMap::default(),
+            function_names: Vec::new(),
+            sites: HashMap::default(),
+            objects: BTreeMap::new(),
+            object_count: 0,
+            nodes: vec![Node {
+                function: None,
+                place: Place::default(),
+            }],
+            children: FxMap::default(),
+            places: FxMap::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    fn thread_id(&mut self, number: u64) -> ThreadId {
+        if let Some(&id) = self.thread_ids.get(&number) {
+            return id;
+        }
+        let id = ThreadId(self.thread_ids.len() as u32);
+        self.thread_ids.insert(number, id);
+        let name = if number == 0 {
+            "main".into()
+        } else {
+            format!("thread {number}")
+        };
+        self.batch.definitions.push(Definition::Thread(name.into()));
+        id
+    }
+
+    fn lock(&mut self, address: u64) -> LockId {
+        if let Some(&id) = self.locks.get(&address) {
+            return id;
+        }
+        let id = LockId(self.lock_count);
+        self.lock_count += 1;
+        self.locks.insert(address, id);
+        let name = match self.symbols.static_at(address) {
+            Some((name, 0)) => name.to_owned(),
+            Some((name, offset)) => format!("{name}+{offset}"),
+            None => format!("lock {}", id.0),
+        };
+        self.batch.definitions.push(Definition::Lock(name.into()));
+        id
+    }
+
+    fn function(&mut self, name: &str) -> FunctionId {
+        if let Some(&id) = self.functions.get(name) {
+            return id;
+        }
+        let id = FunctionId(self.functions.len() as u32);
+        self.functions.insert(name.into(), id);
+        self.function_names.push(name.into());
+        self.batch
+            .definitions
+            .push(Definition::Function(name.into()));
+        id
+    }
+
+    fn site(&mut self, frames: &[Frame]) -> SiteId {
+        let frames: Vec<_> = frames
+            .iter()
+            .map(|frame| names::Frame {
+                function: Some(self.function(&frame.function)),
+                file: (&*frame.file).into(),
+                line: frame.line,
+                column: frame.column,
+            })
+            .collect();
+        if let Some(&id) = self.sites.get(&frames) {
+            return id;
+        }
+        let id = SiteId(self.sites.len() as u32 + 1);
+        self.sites.insert(frames.clone(), id);
+        self.batch
+            .definitions
+            .push(Definition::Site(names::Site { frames }));
+        id
+    }
+
+    /// Names a variable that is new.
+    fn define_var(&mut self, address: u64) {
+        let object = self
+            .objects
+            .range(..=address)
+            .next_back()
+            .filter(|(_, (end, _))| address < *end)
+            .map(|(start, (_, id))| (*start, *id));
+        let name = match (object, self.symbols.static_at(address)) {
+            (Some((start, id)), _) => format!("object {}+{}", id.0, address - start),
+            (None, Some((name, 0))) => name.to_owned(),
+            (None, Some((name, offset))) => format!("{name}+{offset}"),
+            (None, None) => format!("{address:#x}"),
+        };
+        self.batch.definitions.push(Definition::Var(names::Var {
+            name: name.into(),
+            object: object.map(|(_, id)| id),
+            volatile: false,
+        }));
+    }
+
+    /// What is known of a program counter in a chain of calls.
+    fn place(&mut self, chain: u32, pc: u64) -> Place {
+        if let Some(&place) = self.places.get(&(chain, pc)) {
+            return place;
+        }
+        let frames = self.symbols.frames(pc);
+        let users = frames
+            .iter()
+            .position(|frame| self.options.is_users(&frame.file));
+        let below = &frames[..users.unwrap_or(frames.len())];
+        let family = below
+            .iter()
+            .rev()
+            .find_map(|frame| models::family(&frame.function));
+        let place = match users {
+            Some(at) => Place {
+                site: self.site(&frames[at..]),
+                family,
+            },
+            None => {
+                let caller = self.nodes[chain as usize].place;
+                Place {
+                    site: if caller.site == SiteId::UNKNOWN {
+                        self.site(&frames)
+                    } else {
+                        caller.site
+                    },
+                    family: caller.family.or(family),
+                }
+            }
+        };
+        self.places.insert((chain, pc), place);
+        place
+    }
+
+    fn node(&mut self, chain: u32, call: u64, code: u64) -> u32 {
+        if let Some(&node) = self.children.get(&(chain, call, code)) {
+            return node;
+        }
+        // The last frame is the function itself.
+        let function = match self.symbols.frames(code).last() {
+            Some(frame) if self.options.is_users(&frame.file) => {
+                let name = frame.function.clone();
+                Some(self.function(&name))
+            }
+            _ => None,
+        };
+        let place = self.place(chain, call);
+        let node = self.nodes.len() as u32;
+        self.nodes.push(Node { function, place });
+        self.children.insert((chain, call, code), node);
+        node
+    }
+
+    fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
+        let thread = &mut self.threads[slot];
+        if let Some(event) = thread.held_back.take() {
+            self.batch.events.push(event);
+        }
+        self.batch.events.push(Event {
+            thread: thread.id,
+            site,
+            op,
+        });
+    }
+
+    fn enter(&mut self, slot: usize, record: &Record) {
+        let chain = self.calls(slot);
+        let node = self.node(chain, record.subject, record.second);
+        self.threads[slot].stack.push(node);
+        let Node {
+            function: Some(function),
+            place,
+        } = self.nodes[node as usize]
+        else {
+            return;
+        };
+        let thread = &mut self.threads[slot];
+        if let Some(Event {
+            op: Op::Enter(closure),
+            ..
+        }) = thread.held_back
+        {
+            let names = &self.function_names;
+            if names[closure.index()].strip_suffix("::{{closure}}")
+                == Some(&names[function.index()])
+            {
+                thread.held_back = None;
+            }
+        }
+        thread.announced += 1;
+        let event = Event {
+            thread: thread.id,
+            site: place.site,
+            op: Op::Enter(function),
+        };
+        if thread.announced == 1 && self.function_names[function.index()].ends_with("::{{closure}}")
+        {
+            thread.held_back = Some(event);
+            return;
+        }
+        self.emit(slot, event.site, event.op);
+    }
+
+    fn exit(&mut self, slot: usize) {
+        let Some(node) = self.threads[slot].stack.pop() else {
+            return;
+        };
+        if let Some(function) = self.nodes[node as usize].function {
+            self.threads[slot].announced -= 1;
+            self.emit(slot, SiteId::UNKNOWN, Op::Exit(function));
+        }
+    }
+
+    fn calls(&self, slot: usize) -> u32 {
+        self.threads[slot].stack.last().copied().unwrap_or(ROOT)
+    }
+
+    fn access(&mut self, slot: usize, site: SiteId, range: Range<u64>, op: impl Fn(VarId) -> Op) {
+        let mut touched = std::mem::take(&mut self.batch.events);
+        let mut new = Vec::new();
+        let thread = self.threads[slot].id;
+        if let Some(event) = self.threads[slot].held_back.take() {
+            touched.push(event);
+        }
+        self.cells.touch(range, |var, address, is_new| {
+            if is_new {
+                new.push(address);
+            }
+            touched.push(Event {
+                thread,
+                site,
+                op: op(var),
+            });
+        });
+        self.batch.events = touched;
+        for address in new {
+            self.define_var(address);
+        }
+    }
+
+    /// An operation inside of synchronisation: the word at the address changed.
+    fn change(&mut self, slot: usize, site: SiteId, address: u64, change: Change) {
+        let lock = self.lock(address);
+        match change {
+            Change::Acquire => self.emit(slot, site, Op::Acquire(lock)),
+            Change::Release => self.release(slot, site, lock),
+            Change::AcquireShared => self.acquire_shared(slot, site, lock),
+            Change::ReleaseShared => self.release_shared(slot, site, lock),
+            Change::Downgrade => {
+                self.release(slot, site, lock);
+                self.acquire_shared(slot, site, lock);
+            }
+        }
+    }
+
+    fn acquire_shared(&mut self, slot: usize, site: SiteId, lock: LockId) {
+        self.threads[slot].shared.push(lock);
+        self.emit(slot, site, Op::AcquireShared(lock));
+    }
+
+    fn release_shared(&mut self, slot: usize, site: SiteId, lock: LockId) {
+        let shared = &mut self.threads[slot].shared;
+        if let Some(at) = shared.iter().rposition(|&held| held == lock) {
+            shared.swap_remove(at);
+        }
+        self.emit(slot, site, Op::ReleaseShared(lock));
+    }
+
+    /// A release of either kind: libc has one function for both.
+    fn release(&mut self, slot: usize, site: SiteId, lock: LockId) {
+        if self.threads[slot].shared.contains(&lock) {
+            self.release_shared(slot, site, lock);
+        } else {
+            self.emit(slot, site, Op::Release(lock));
+        }
+    }
+
+    fn start_thread(&mut self, slot: usize, record: &Record) {
+        if self.threads.len() <= slot {
+            self.threads.resize_with(slot + 1, Thread::default);
+        }
+        let id = self.thread_id(record.subject);
+        self.threads[slot] = Thread {
+            id,
+            ..Thread::default()
+        };
+        let [low, size] = record.extra;
+        self.cells.renew(&(low..low.saturating_add(size)));
+    }
+
+    fn record(&mut self, slot: usize, record: &Record) {
+        if record.kind == Kind::ThreadStart || self.threads.len() <= slot {
+            self.start_thread(slot, record);
+        }
+        let chain = self.calls(slot);
+        match record.kind {
+            Kind::Enter => return self.enter(slot, record),
+            Kind::Exit => return self.exit(slot),
+            Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
+            Kind::Alloc | Kind::Free => return self.memory(slot, record),
+            _ => {}
+        }
+        let Place { site, family } = self.place(chain, record.pc());
+        if let Some(range) = record.range() {
+            match (family, record.kind) {
+                (Some(family), Kind::AtomicRmw) => {
+                    if let Some(change) = family.change(record.extra[0], record.extra[1]) {
+                        self.change(slot, site, record.subject, change);
+                    }
+                    return;
+                }
+                (Some(_), _) => return,
+                _ if self.cells.is_harmless(record.position) => return,
+                _ => {}
+            }
+            let op: fn(VarId) -> Op = match record.kind {
+                Kind::Read | Kind::ReadRange => Op::Read,
+                Kind::Write | Kind::WriteRange => Op::Write,
+                Kind::AtomicLoad => Op::AtomicLoad,
+                Kind::AtomicStore => Op::AtomicStore,
+                Kind::AtomicRmw => Op::AtomicRmw,
+                _ => Op::AtomicRmwFailed,
+            };
+            return self.access(slot, site, range, op);
+        }
+        let op = match record.kind {
+            Kind::Fork => Op::Fork(self.thread_id(record.subject)),
+            Kind::Join => Op::Join(self.thread_id(record.subject)),
+            Kind::Yield => Op::Yield,
+            Kind::End => Op::End,
+            Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
+            Kind::Release => return self.change(slot, site, record.subject, Change::Release),
+            Kind::AcquireShared => {
+                return self.change(slot, site, record.subject, Change::AcquireShared);
+            }
+            Kind::ReleaseShared => {
+                return self.change(slot, site, record.subject, Change::ReleaseShared);
+            }
+            Kind::Wait => Op::Wait(self.lock(record.subject)),
+            Kind::Woken => Op::Woken(self.lock(record.subject)),
+            Kind::Notify => Op::Notify(self.lock(record.subject)),
+            Kind::Arrive => Op::Arrive(self.lock(record.subject)),
+            Kind::Leave => Op::Leave(self.lock(record.subject)),
+            _ => return,
+        };
+        self.emit(slot, site, op);
+    }
+
+    /// Memory comes to life or dies. It is an object if threads share some of it.
+    fn memory(&mut self, slot: usize, record: &Record) {
+        let Some(range) = record.range() else {
+            return;
+        };
+        while let Some((&lock, _)) = self.locks.range(range.clone()).next() {
+            self.locks.remove(&lock);
+        }
+        if !self.cells.is_shared(&range) {
+            return;
+        }
+        self.cells.renew(&range);
+        let chain = self.calls(slot);
+        let Place { site, family } = self.place(chain, record.pc());
+        if record.kind == Kind::Free {
+            if let Some((_, object)) = self.objects.remove(&range.start) {
+                self.emit(slot, site, Op::Free(object));
+            }
+            return;
+        }
+        if family.is_some() {
+            return;
+        }
+        let object = ObjectId(self.object_count);
+        self.object_count += 1;
+        self.batch
+            .definitions
+            .push(Definition::Object(format!("object {}", object.0).into()));
+        self.objects.insert(range.start, (range.end, object));
+        self.emit(slot, site, Op::Alloc(object));
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        while self.batch.events.len() < BATCH {
+            let Some((slot, record)) = self.order.next() else {
+                break;
+            };
+            self.record(slot, &record);
+        }
+        let batch = std::mem::take(&mut self.batch);
+        (!batch.events.is_empty() || !batch.definitions.is_empty()).then_some(batch)
+    }
+}

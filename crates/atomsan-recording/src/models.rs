@@ -1,0 +1,129 @@
+//! Which functions are synchronisation, and what the atomic operations inside of them mean.
+//!
+//! Inside of a lock, a channel or a reference count, atomic operations are implementation: a
+//! program's author sees the lock, not its futex word. A model is a path of the implementation
+//! and the [`Family`] it belongs to; what happens in a function whose path starts with it, called
+//! by the user's code, is replaced by what the family makes of it, or by nothing. The outermost
+//! function of the chain decides, so the mutex inside of a channel is part of the channel.
+
+/// What a piece of synchronisation is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    /// std's futex mutex: 0 is unlocked.
+    FutexMutex,
+    /// std's futex reader-writer lock: the low 30 bits count the readers, all ones is a writer.
+    FutexRwLock,
+    /// A lock whose lowest bit says whether it is held.
+    LowestBit,
+    /// Implementation of something that has no meaning for atomicity, or whose meaning comes
+    /// from elsewhere.
+    Hidden,
+}
+
+/// A change of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It is held exclusively.
+    Acquire,
+    /// It is no longer held exclusively.
+    Release,
+    /// It is held together with others.
+    AcquireShared,
+    /// It is no longer held together with others.
+    ReleaseShared,
+    /// An exclusive hold becomes a shared one.
+    Downgrade,
+}
+
+/// The models, first match wins: the start of a function's path, without leading `<`.
+const TABLE: &[(&str, Family)] = &[
+    ("std::sys::sync::mutex::futex::Mutex", Family::FutexMutex),
+    ("std::sync::poison::mutex::", Family::FutexMutex),
+    ("std::sync::nonpoison::mutex::", Family::FutexMutex),
+    ("std::sys::sync::rwlock::futex::RwLock", Family::FutexRwLock),
+    ("std::sync::poison::rwlock::", Family::FutexRwLock),
+    ("std::sync::nonpoison::rwlock::", Family::FutexRwLock),
+    ("std::sync::", Family::Hidden),
+    ("std::sys::", Family::Hidden),
+    ("std::thread::", Family::Hidden),
+    ("std::panicking::", Family::Hidden),
+    ("std::panic::", Family::Hidden),
+    ("std::rt::", Family::Hidden),
+    ("std::io::", Family::Hidden),
+    ("alloc::sync::", Family::Hidden),
+    ("core::sync::exclusive::", Family::Hidden),
+    ("parking_lot::raw_mutex::RawMutex", Family::LowestBit),
+];
+
+/// The family that a function belongs to, if it is synchronisation.
+pub fn family(function: &str) -> Option<Family> {
+    let path = function.trim_start_matches('<');
+    TABLE
+        .iter()
+        .find(|(start, _)| path.starts_with(start))
+        .map(|&(_, family)| family)
+}
+
+impl Family {
+    /// What it means that the lock's word changed.
+    pub fn change(self, before: u64, after: u64) -> Option<Change> {
+        const WRITER: u64 = (1 << 30) - 1;
+        match self {
+            Family::FutexMutex => held(before != 0, after != 0),
+            Family::LowestBit => held(before & 1 != 0, after & 1 != 0),
+            Family::FutexRwLock => match (before & WRITER, after & WRITER) {
+                (0, WRITER) => Some(Change::Acquire),
+                (WRITER, 0) => Some(Change::Release),
+                (WRITER, 1) => Some(Change::Downgrade),
+                (before, after) if after == before + 1 => Some(Change::AcquireShared),
+                (before, after) if after + 1 == before => Some(Change::ReleaseShared),
+                _ => None,
+            },
+            Family::Hidden => None,
+        }
+    }
+}
+
+fn held(before: bool, after: bool) -> Option<Change> {
+    match (before, after) {
+        (false, true) => Some(Change::Acquire),
+        (true, false) => Some(Change::Release),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_both_manglings() {
+        let legacy = "<std::sync::poison::mutex::MutexGuard<T> as core::ops::drop::Drop>::drop";
+        assert_eq!(family(legacy), Some(Family::FutexMutex));
+        let v0 = "<std::sync::poison::rwlock::RwLock<u32>>::read";
+        assert_eq!(family(v0), Some(Family::FutexRwLock));
+        assert_eq!(family("bank::withdraw"), None);
+    }
+
+    #[test]
+    fn a_reader_writer_lock() {
+        let lock = Family::FutexRwLock;
+        let (writer, waiting) = ((1 << 30) - 1, 1 << 30);
+        assert_eq!(lock.change(0, writer), Some(Change::Acquire));
+        assert_eq!(
+            lock.change(writer | waiting, waiting),
+            Some(Change::Release)
+        );
+        assert_eq!(lock.change(0, 1), Some(Change::AcquireShared));
+        assert_eq!(lock.change(2, 1), Some(Change::ReleaseShared));
+        assert_eq!(lock.change(1, 1 | waiting), None, "only a waiter came");
+    }
+
+    #[test]
+    fn a_mutex() {
+        let lock = Family::FutexMutex;
+        assert_eq!(lock.change(0, 1), Some(Change::Acquire));
+        assert_eq!(lock.change(1, 2), None, "only a waiter came");
+        assert_eq!(lock.change(2, 0), Some(Change::Release));
+    }
+}
