@@ -1,2 +1,37 @@
-//! Chores of the project's developers.
-fn main() {}
+//! Chores of the project's developers: `cargo xtask help`.
+
+mod bench_trace;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask test          everything CI checks: format, lints, documentation, tests
+cargo xtask bench trace   how fast traces are checked, and how that grows";
+
+/// Why a chore failed.
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["test"] => test::run(),
+        ["bench", "trace", rest @ ..] => bench_trace::run(rest),
+        ["help" | "--help" | "-h"] | [] => {
+            println!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        other => {
+            eprintln!("error: no chore `{}`\n\n{HELP}", other.join(" "));
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

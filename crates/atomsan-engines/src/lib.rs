@@ -4,7 +4,15 @@
 //! have modules of their own.
 #![forbid(unsafe_code)]
 
+pub mod aerodrome;
+pub mod checker;
+pub mod clocks;
+pub mod conflicts;
+pub mod culprit;
 pub mod engine;
+pub mod graph;
 pub mod regions;
+pub mod transactions;
+pub mod velodrome;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};

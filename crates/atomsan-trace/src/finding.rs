@@ -48,6 +48,8 @@ pub enum Anomaly {
     InconsistentPair,
     /// A cycle through this many transactions.
     Cycle(u32),
+    /// A cycle of which the engine keeps only the step that closes it.
+    NotSerializable,
     /// A right-mover after the commit point.
     NotReducible,
     /// An interference without a yield.

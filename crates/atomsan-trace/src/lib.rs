@@ -7,12 +7,19 @@
 
 pub mod event;
 pub mod finding;
+pub mod format;
+pub mod generate;
+pub mod input;
+mod intern;
 pub mod names;
+pub mod read;
 pub mod spec;
 pub mod stacks;
+pub mod write;
 
 pub use event::{Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 pub use finding::Finding;
+pub use format::Format;
 pub use names::{Definition, Names};
 pub use spec::Spec;
 pub use stacks::{StackId, Stacks};

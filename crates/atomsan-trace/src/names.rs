@@ -33,6 +33,13 @@ pub struct Frame {
     pub column: u32,
 }
 
+impl Frame {
+    /// Whether the line is all there is: a location number, which may be 0.
+    pub fn is_bare(&self) -> bool {
+        self.function.is_none() && self.file.is_empty()
+    }
+}
+
 /// A place in the program: innermost frame first, then the frames it was inlined into and, where
 /// a trace knows them, the callers.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
@@ -45,6 +52,12 @@ impl Site {
     /// The innermost frame.
     pub fn frame(&self) -> Option<&Frame> {
         self.frames.first()
+    }
+
+    /// Whether it has a line, or the location number of a trace without files and functions.
+    pub fn is_placed(&self) -> bool {
+        self.frame()
+            .is_some_and(|frame| frame.line != 0 || frame.is_bare())
     }
 }
 
@@ -165,6 +178,11 @@ impl Names {
     /// A place, if it was defined.
     pub fn site(&self, id: SiteId) -> Option<&Site> {
         self.sites.get(id.index())
+    }
+
+    /// Whether a place has a line, or a location number.
+    pub fn is_placed(&self, id: SiteId) -> bool {
+        self.site(id).is_some_and(Site::is_placed)
     }
 
     /// All threads, in id order.

@@ -1,0 +1,126 @@
+//! Feeding a trace to engines: names, stacks and positions are worked out once for all of them.
+
+use crate::engine::{Context, Engine, Findings, Occurrence};
+use atomsan_trace::{Batch, Names, Stacks};
+
+/// One engine and what it has found.
+pub struct Run {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// Its findings.
+    pub findings: Findings,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run")
+            .field("engine", &self.engine.name())
+            .field("findings", &self.findings)
+            .finish()
+    }
+}
+
+/// Runs engines over one trace, in one pass.
+#[derive(Debug)]
+pub struct Checker {
+    names: Names,
+    stacks: Stacks,
+    runs: Vec<Run>,
+    events: u64,
+    occurrences: Vec<Occurrence>,
+}
+
+impl Checker {
+    /// `names` knows the specification; with `first_only` an engine stops at its first finding.
+    pub fn new(names: Names, engines: Vec<Box<dyn Engine>>, first_only: bool) -> Self {
+        let run = |engine| Run {
+            engine,
+            findings: if first_only {
+                Findings::first_only()
+            } else {
+                Findings::default()
+            },
+        };
+        Checker {
+            names,
+            stacks: Stacks::default(),
+            runs: engines.into_iter().map(run).collect(),
+            events: 0,
+            occurrences: Vec::new(),
+        }
+    }
+
+    /// Takes the next piece of the trace, and its definitions for good.
+    pub fn batch(&mut self, batch: &mut Batch) {
+        for definition in batch.definitions.drain(..) {
+            self.names.define(definition);
+        }
+        self.occurrences.clear();
+        let first = self.events;
+        self.occurrences
+            .extend(
+                batch
+                    .events
+                    .iter()
+                    .zip(first..)
+                    .map(|(event, index)| Occurrence {
+                        index,
+                        stack: self.stacks.step(event),
+                        event: *event,
+                    }),
+            );
+        self.events += batch.events.len() as u64;
+        let (names, stacks) = (&self.names, &self.stacks);
+        for Run { engine, findings } in &mut self.runs {
+            if !findings.full() {
+                engine.events(
+                    &self.occurrences,
+                    &mut Context {
+                        names,
+                        stacks,
+                        findings,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Whether every engine has all the findings it wants.
+    pub fn is_full(&self) -> bool {
+        self.runs.iter().all(|run| run.findings.full())
+    }
+
+    /// The trace has ended.
+    pub fn finish(&mut self) {
+        let (names, stacks) = (&self.names, &self.stacks);
+        for Run { engine, findings } in &mut self.runs {
+            if !findings.full() {
+                engine.finish(&mut Context {
+                    names,
+                    stacks,
+                    findings,
+                });
+            }
+        }
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The names of the trace.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The stacks that findings refer to.
+    pub fn stacks(&self) -> &Stacks {
+        &self.stacks
+    }
+
+    /// The engines and their findings.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+}

@@ -1,0 +1,226 @@
+//! The transaction graph: transactions, the dependences between them, and the cycle that one more
+//! dependence would close.
+//!
+//! [`Clocks`] decide whether a dependence closes a cycle and which transactions are still worth
+//! keeping; the graph adds what a person wants to see: for each edge, the two events that made it.
+//! It is searched only when a cycle is to be shown.
+//!
+//! A transaction that is alive has only successors that are alive (they share its open
+//! ancestors), so an edge never leads to a slot that was reused: reclaiming needs no bookkeeping
+//! here beyond clearing a slot when it gets a new transaction.
+
+use crate::clocks::{Clocks, Edge, TxRef};
+use hashbrown::HashSet;
+use rustc_hash::FxBuildHasher;
+
+#[derive(Debug)]
+struct Node<D, E> {
+    data: D,
+    out: Vec<(TxRef, E)>,
+    /// The sources of edges that lead here, so that each edge is kept once. Only while open.
+    sources: HashSet<TxRef, FxBuildHasher>,
+}
+
+/// A transaction graph with data `D` on transactions and `E` on edges.
+#[derive(Debug)]
+pub struct Graph<D, E> {
+    clocks: Clocks,
+    nodes: Vec<Node<D, E>>,
+    edges: u64,
+}
+
+/// One edge of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathEdge<E> {
+    /// The transaction that comes first.
+    pub from: TxRef,
+    /// The one that depends on it.
+    pub to: TxRef,
+    /// The edge's data.
+    pub data: E,
+}
+
+impl<D, E> Default for Graph<D, E> {
+    fn default() -> Self {
+        Graph {
+            clocks: Clocks::default(),
+            nodes: Vec::new(),
+            edges: 0,
+        }
+    }
+}
+
+impl<D, E: Copy> Graph<D, E> {
+    /// A transaction begins.
+    pub fn open(&mut self, data: D) -> TxRef {
+        let tx = self.clocks.open();
+        match self.nodes.get_mut(tx.slot()) {
+            Some(node) => {
+                node.data = data;
+                node.out.clear();
+                node.sources.clear();
+            }
+            None => self.nodes.push(Node {
+                data,
+                out: Vec::new(),
+                sources: HashSet::default(),
+            }),
+        }
+        tx
+    }
+
+    /// A transaction ends: no edge will lead to it any more. It is reclaimed, with all that
+    /// depends on it, as soon as no transaction it depends on is open.
+    pub fn close(&mut self, tx: TxRef) {
+        if self.clocks.is_alive(tx) {
+            self.nodes[tx.slot()].sources.clear();
+            self.clocks.close(tx);
+        }
+    }
+
+    /// Whether the transaction can still be part of a cycle.
+    #[inline]
+    pub fn is_alive(&self, tx: TxRef) -> bool {
+        self.clocks.is_alive(tx)
+    }
+
+    /// How many transactions are kept.
+    pub fn alive(&self) -> usize {
+        self.clocks.alive()
+    }
+
+    /// How many edges were made.
+    pub fn edges(&self) -> u64 {
+        self.edges
+    }
+
+    /// The data of a transaction that is alive.
+    pub fn get(&self, tx: TxRef) -> Option<&D> {
+        self.is_alive(tx).then(|| &self.nodes[tx.slot()].data)
+    }
+
+    /// `to`, which must be open, depends on `from`. If that closes a cycle, the edge is refused
+    /// and the graph stays as it is. Dead transactions need no edges.
+    #[inline]
+    pub fn edge(&mut self, from: TxRef, to: TxRef, data: impl FnOnce() -> E) -> Edge {
+        if from == to || !self.is_alive(from) || !self.is_alive(to) {
+            return Edge::Ordered;
+        }
+        if self.nodes[to.slot()].sources.contains(&from) {
+            return Edge::Ordered;
+        }
+        let edge = self.clocks.order(from, to);
+        debug_assert_eq!(edge == Edge::Cycle, self.reaches(to, from));
+        if edge == Edge::Ordered {
+            self.edges += 1;
+            self.nodes[to.slot()].sources.insert(from);
+            self.nodes[from.slot()].out.push((to, data()));
+        }
+        edge
+    }
+
+    /// Replaces the data of a known edge if `better` says so of the old one. An edge that is
+    /// buried under many later ones is left as it is.
+    pub fn improve(&mut self, from: TxRef, to: TxRef, data: E, better: impl Fn(&E) -> bool) {
+        const RECENT: usize = 16;
+        if !self.is_alive(from) {
+            return;
+        }
+        let recent = self.nodes[from.slot()].out.iter_mut().rev().take(RECENT);
+        for (_, old) in recent.filter(|(target, _)| *target == to) {
+            if better(old) {
+                *old = data;
+            }
+        }
+    }
+
+    /// The edges that leave a transaction that is alive.
+    pub fn successors(&self, tx: TxRef) -> &[(TxRef, E)] {
+        if self.is_alive(tx) {
+            &self.nodes[tx.slot()].out
+        } else {
+            &[]
+        }
+    }
+
+    fn reaches(&self, from: TxRef, to: TxRef) -> bool {
+        from == to || !self.path(from, to).is_empty()
+    }
+
+    /// A shortest path, empty if there is none.
+    pub fn path(&self, from: TxRef, to: TxRef) -> Vec<PathEdge<E>> {
+        let mut reached_by: hashbrown::HashMap<TxRef, Option<PathEdge<E>>, FxBuildHasher> =
+            hashbrown::HashMap::default();
+        reached_by.insert(from, None);
+        let mut queue = std::collections::VecDeque::from([from]);
+        while let Some(at) = queue.pop_front() {
+            if at == to {
+                break;
+            }
+            for &(next, data) in self.successors(at) {
+                reached_by.entry(next).or_insert_with(|| {
+                    queue.push_back(next);
+                    Some(PathEdge {
+                        from: at,
+                        to: next,
+                        data,
+                    })
+                });
+            }
+        }
+        let mut path = Vec::new();
+        let mut at = to;
+        while let Some(Some(edge)) = reached_by.get(&at) {
+            path.push(*edge);
+            at = edge.from;
+        }
+        path.reverse();
+        path
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_is_the_cycle_an_edge_would_close() {
+        let mut graph = Graph::<&str, u32>::default();
+        let (a, b, c) = (graph.open("a"), graph.open("b"), graph.open("c"));
+        assert_eq!(graph.edge(a, b, || 1), Edge::Ordered);
+        assert_eq!(graph.edge(b, c, || 2), Edge::Ordered);
+        assert_eq!(graph.edge(c, a, || 3), Edge::Cycle);
+        let path: Vec<u32> = graph.path(a, c).iter().map(|edge| edge.data).collect();
+        assert_eq!(path, [1, 2]);
+        assert_eq!(graph.edges(), 2);
+    }
+
+    #[test]
+    fn closing_the_last_open_ancestor_reclaims_the_chain() {
+        let mut graph = Graph::<(), ()>::default();
+        let first = graph.open(());
+        let mut last = first;
+        for _ in 0..100 {
+            let next = graph.open(());
+            assert_eq!(graph.edge(last, next, || ()), Edge::Ordered);
+            if last != first {
+                graph.close(last);
+            }
+            last = next;
+        }
+        graph.close(last);
+        assert_eq!(graph.alive(), 101);
+        graph.close(first);
+        assert_eq!(graph.alive(), 0);
+    }
+
+    #[test]
+    fn an_edge_is_kept_once() {
+        let mut graph = Graph::<(), ()>::default();
+        let (a, b) = (graph.open(()), graph.open(()));
+        for _ in 0..10 {
+            assert_eq!(graph.edge(a, b, || ()), Edge::Ordered);
+        }
+        assert_eq!(graph.successors(a).len(), 1);
+    }
+}

@@ -1,0 +1,223 @@
+//! The frame that velodrome and aerodrome share: events become transactions, and conflicts become
+//! edges between them.
+//!
+//! # Unary transactions
+//!
+//! An event outside of all regions is a transaction of its own. Making a node for each would be
+//! exact and slow. Instead, a unary event without a dependence on another thread's living
+//! transaction joins the last transaction `l` of its own thread, even if that is a regular one
+//! and closed, or none at all. That is exact: the event alone would have one incoming edge only,
+//! from `l`, and get no other later, so whatever reaches it reaches `l` first, and whatever it
+//! reaches is reached from `l`. A cycle goes through it if and only if one goes through `l`.
+//! A unary event with such dependences becomes a new transaction, which is closed at once: only
+//! its first event has incoming edges, so a path through it always runs forward in time.
+//!
+//! # Violations
+//!
+//! An edge that would close a cycle always leads to an open transaction of the event's thread; it
+//! is reported and left out, and checking goes on with an acyclic graph.
+
+use crate::clocks::{Edge, TxRef};
+use crate::conflicts::{Access, Conflicts};
+use crate::engine::{Context, Occurrence};
+use crate::regions::{Boundary, Regions};
+use atomsan_trace::{FunctionId, SiteId, ThreadId};
+use smallvec::SmallVec;
+
+/// What a transaction is to a person.
+#[derive(Clone, Copy, Debug)]
+pub struct Transaction {
+    /// Its thread.
+    pub thread: ThreadId,
+    /// The region it executes; `None` for a unary transaction.
+    pub region: Option<FunctionId>,
+    /// Where its region was entered.
+    pub entered: SiteId,
+}
+
+/// What becomes of transactions and edges.
+pub trait Order {
+    /// A transaction begins.
+    fn open(&mut self, transaction: Transaction) -> TxRef;
+    /// It ends.
+    fn close(&mut self, tx: TxRef);
+    /// Whether it can still be part of a cycle.
+    fn is_alive(&self, tx: TxRef) -> bool;
+    /// `to` depends on `from`.
+    fn edge(&mut self, from: &Access, to: &Access) -> Edge;
+}
+
+/// Turns events into transactions and edges.
+#[derive(Debug, Default)]
+pub struct Transactions<O> {
+    /// Where transactions and edges go.
+    pub order: O,
+    regions: Regions,
+    conflicts: Conflicts,
+    /// The open transaction of each thread.
+    current: Vec<TxRef>,
+    begun: u64,
+    /// A spare list, to save allocations.
+    sources: SmallVec<[Access; 4]>,
+}
+
+impl<O: Order> Transactions<O> {
+    /// With `sync_edges` false, only memory accesses make edges.
+    pub fn new(order: O, sync_edges: bool) -> Self {
+        Transactions {
+            order,
+            regions: Regions::default(),
+            conflicts: Conflicts::new(sync_edges),
+            current: Vec::new(),
+            begun: 0,
+            sources: SmallVec::new(),
+        }
+    }
+
+    /// How many regular transactions have begun.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// The open regions, for finding the culprit.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// Takes one event; `violation` is called with each edge that would close a cycle, from the
+    /// event depended on to the one that depends.
+    #[inline]
+    pub fn event(
+        &mut self,
+        at: &Occurrence,
+        cx: &mut Context<'_>,
+        mut violation: impl FnMut(&mut Self, &Access, &Access, &mut Context<'_>),
+    ) {
+        let boundary = self.regions.step(at.index, &at.event, cx.names);
+        let thread = at.event.thread.index();
+        if thread >= self.current.len() {
+            self.current.resize(thread + 1, TxRef::NONE);
+        }
+        let tx = self.current[thread];
+        match boundary {
+            Boundary::Inside | Boundary::Split => {
+                let tx = if tx == TxRef::NONE {
+                    self.resume(at)
+                } else {
+                    tx
+                };
+                self.inside(at, tx, cx, &mut violation);
+                if boundary == Boundary::Split {
+                    self.order.close(tx);
+                    self.current[thread] = TxRef::NONE;
+                }
+            }
+            Boundary::Begin(region) => {
+                let tx = self.begin(at, region, at.event.site);
+                self.inside(at, tx, cx, &mut violation);
+            }
+            Boundary::End if tx != TxRef::NONE => {
+                self.inside(at, tx, cx, &mut violation);
+                self.order.close(tx);
+                self.current[thread] = TxRef::NONE;
+            }
+            // A region that ends right after it was split has nothing in its second part.
+            Boundary::Outside | Boundary::End => self.outside(at),
+        }
+    }
+
+    /// The first event after a split: another transaction of the same region.
+    #[cold]
+    fn resume(&mut self, at: &Occurrence) -> TxRef {
+        let mut frames = self.regions.frames(at.event.thread).iter();
+        match frames.find(|frame| frame.atomic).copied() {
+            Some(frame) => self.begin(at, frame.function, frame.site),
+            None => TxRef::NONE,
+        }
+    }
+
+    fn begin(&mut self, at: &Occurrence, region: FunctionId, entered: SiteId) -> TxRef {
+        self.begun += 1;
+        let thread = at.event.thread;
+        let tx = self.order.open(Transaction {
+            thread,
+            region: Some(region),
+            entered,
+        });
+        self.current[thread.index()] = tx;
+        self.program_order(Access { tx, at: *at });
+        tx
+    }
+
+    /// The transaction has just been opened, so this edge cannot close a cycle.
+    fn program_order(&mut self, to: Access) {
+        if let Some(last) = self.conflicts.last(to.at.event.thread) {
+            let edge = self.order.edge(last, &to);
+            debug_assert_eq!(edge, Edge::Ordered);
+        }
+    }
+
+    #[inline]
+    fn inside(
+        &mut self,
+        at: &Occurrence,
+        tx: TxRef,
+        cx: &mut Context<'_>,
+        violation: &mut impl FnMut(&mut Self, &Access, &Access, &mut Context<'_>),
+    ) {
+        if self.conflicts.repeats(&at.event, tx) {
+            return;
+        }
+        let to = Access { tx, at: *at };
+        let sources = self.living_sources(at, tx);
+        for from in &sources {
+            if self.order.edge(from, &to) == Edge::Cycle {
+                violation(self, from, &to, cx);
+            }
+        }
+        self.sources = sources;
+        self.conflicts.remember(to);
+    }
+
+    fn outside(&mut self, at: &Occurrence) {
+        let last = self.conflicts.last(at.event.thread);
+        let mut tx = last.map_or(TxRef::NONE, |last| last.tx);
+        if !self.order.is_alive(tx) {
+            tx = TxRef::NONE;
+        }
+        if self.conflicts.repeats(&at.event, tx) {
+            return;
+        }
+        let sources = self.living_sources(at, tx);
+        if !sources.is_empty() {
+            tx = self.order.open(Transaction {
+                thread: at.event.thread,
+                region: None,
+                entered: at.event.site,
+            });
+            let to = Access { tx, at: *at };
+            self.program_order(to);
+            for from in &sources {
+                let edge = self.order.edge(from, &to);
+                debug_assert_eq!(edge, Edge::Ordered, "nothing depends on it yet");
+            }
+            self.order.close(tx);
+        }
+        self.sources = sources;
+        self.conflicts.remember(Access { tx, at: *at });
+    }
+
+    /// The events that this one depends on, of other transactions that are alive.
+    #[inline]
+    fn living_sources(&mut self, at: &Occurrence, tx: TxRef) -> SmallVec<[Access; 4]> {
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.clear();
+        let order = &self.order;
+        self.conflicts.dependences(&at.event, |access| {
+            if access.tx != tx && order.is_alive(access.tx) {
+                sources.push(*access);
+            }
+        });
+        sources
+    }
+}

@@ -1,0 +1,17 @@
+//! What a finding is to a person.
+//!
+//! Engines speak in ids. [`fold`] leaves one finding for each mistake, [`resolve`] turns a finding into a [`Report`]: names, places, a
+//! [`Rank`], a fingerprint that survives edits. The renderers ([`terminal`], [`json`]) only ever
+//! see reports.
+#![forbid(unsafe_code)]
+
+mod fold;
+pub mod json;
+mod rank;
+pub mod resolve;
+pub mod terminal;
+mod words;
+
+pub use fold::fold;
+pub use rank::Rank;
+pub use resolve::{Place, Report, Step, resolve};

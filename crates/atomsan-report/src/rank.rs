@@ -1,0 +1,39 @@
+//! How much attention a finding deserves.
+
+use atomsan_trace::Names;
+use atomsan_trace::finding::{Anomaly, Finding};
+use serde::Serialize;
+
+/// How much attention a finding deserves. The order is from least to most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rank {
+    /// One place in two turns of a loop, or no region to blame.
+    Low,
+    /// Wrong, but honest idioms have the same shape: look under the read lock, miss, take the
+    /// write lock, look again.
+    Medium,
+    /// Two places of one region, and an update is lost, overwritten or seen half-done.
+    High,
+}
+
+impl Rank {
+    pub(crate) fn of(finding: &Finding, names: &Names) -> Rank {
+        let (first, second) = finding.culprit.between;
+        let same_place = first == second && names.is_placed(first);
+        let blamed_region = finding
+            .participants
+            .iter()
+            .any(|participant| participant.blamed && participant.region.is_some());
+        match finding.anomaly {
+            _ if !blamed_region || same_place => Rank::Low,
+            Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten => Rank::High,
+            Anomaly::NonRepeatableRead
+            | Anomaly::InconsistentPair
+            | Anomaly::Cycle(_)
+            | Anomaly::NotSerializable
+            | Anomaly::NotReducible
+            | Anomaly::MissingYield => Rank::Medium,
+        }
+    }
+}

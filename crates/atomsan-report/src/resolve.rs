@@ -1,0 +1,233 @@
+//! From a finding in ids to a report in names.
+
+use crate::rank::Rank;
+use crate::words;
+use atomsan_trace::finding::Finding;
+use atomsan_trace::{FunctionId, Names, SiteId, Stacks};
+use serde::Serialize;
+use xxhash_rust::xxh3::Xxh3;
+
+/// A place in the program, by name.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Place {
+    /// The function, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The file, if known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line, or the location number of a trace that has no files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+/// Where the program is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Culprit {
+    /// The function or region that is not atomic.
+    pub function: Option<String>,
+    /// Its file, if known.
+    pub file: Option<String>,
+    /// The two lines between which it was split.
+    pub lines: Vec<u32>,
+}
+
+/// One step of a witness, by name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Step {
+    /// The thread.
+    pub thread: String,
+    /// What it did.
+    pub op: &'static str,
+    /// To what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// Where.
+    #[serde(flatten)]
+    pub place: Place,
+    /// Position in the trace, from 0.
+    pub event: u64,
+    /// Number of the transaction it belongs to, in this report; 0 is the culprit's.
+    pub transaction: usize,
+    /// What it is to the finding, if there is something to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<&'static str>,
+    /// The calls that led there, innermost first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<Place>,
+}
+
+/// A transaction, by name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Transaction {
+    /// Its thread.
+    pub thread: String,
+    /// Its region; `None` if it is a single event outside of all regions.
+    pub region: Option<String>,
+    /// Whether it is not serializable itself.
+    pub blamed: bool,
+}
+
+/// A finding, by name.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// The engine.
+    pub engine: &'static str,
+    /// What is violated.
+    pub criterion: &'static str,
+    /// How it is known.
+    pub status: &'static str,
+    /// How much attention it deserves.
+    pub rank: Rank,
+    /// The anomaly's code.
+    pub anomaly: &'static str,
+    /// The anomaly in one sentence.
+    pub message: String,
+    /// Where the program is wrong.
+    pub culprit: Culprit,
+    /// The transactions involved.
+    pub transactions: Vec<Transaction>,
+    /// The steps, in order.
+    pub witness: Vec<Step>,
+    /// Dependences between steps.
+    pub edges: Vec<(usize, usize)>,
+    /// Position in the trace at which the violation was complete, from 0.
+    pub event: u64,
+    /// How often it was seen.
+    pub count: u64,
+    /// What else there is to say.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Identifies the finding across runs and edits.
+    pub fingerprint: String,
+}
+
+/// Turns ids into names.
+pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
+    let resolver = Resolver { names };
+    let function = finding.culprit.region.and_then(|f| resolver.function(f));
+    let (first, second) = finding.culprit.between;
+    let (first, second) = (resolver.place(first, None), resolver.place(second, None));
+    let witness: Vec<Step> = finding
+        .witness
+        .iter()
+        .map(|step| {
+            let calls: Vec<(FunctionId, SiteId)> = stacks.frames(step.stack).collect();
+            let innermost = calls.first().map(|(function, _)| *function);
+            let mut stack = Vec::new();
+            for (at, (_, call)) in calls.iter().enumerate() {
+                let caller = calls.get(at + 1).map(|(function, _)| *function);
+                stack.push(resolver.place(*call, caller));
+            }
+            Step {
+                thread: names.thread(step.event.thread).into_owned(),
+                op: words::verb(step.event.op),
+                target: words::target(step.event.op, names),
+                place: resolver.place(step.event.site, innermost),
+                event: step.index,
+                transaction: step.participant,
+                note: words::role(step.role),
+                stack,
+            }
+        })
+        .collect();
+    Report {
+        engine: finding.engine,
+        criterion: words::criterion(finding.criterion),
+        status: words::status(finding.status),
+        rank: Rank::of(finding, names),
+        anomaly: words::code(finding.anomaly),
+        message: words::sentence(finding.anomaly).into_owned(),
+        fingerprint: fingerprint(finding, function.as_deref(), &first, &second, &witness),
+        culprit: Culprit {
+            function,
+            file: first.file.clone().or(second.file.clone()),
+            lines: first.line.into_iter().chain(second.line).collect(),
+        },
+        transactions: finding
+            .participants
+            .iter()
+            .map(|participant| Transaction {
+                thread: names.thread(participant.thread).into_owned(),
+                region: participant
+                    .region
+                    .map(|region| resolver.region(region, participant.entered)),
+                blamed: participant.blamed,
+            })
+            .collect(),
+        witness,
+        edges: finding.edges.clone(),
+        event: finding.index,
+        count: finding.count,
+        notes: finding.notes.clone(),
+    }
+}
+
+struct Resolver<'a> {
+    names: &'a Names,
+}
+
+impl Resolver<'_> {
+    fn function(&self, id: FunctionId) -> Option<String> {
+        let name = self.names.function_name(id);
+        (!name.is_empty()).then(|| name.into_owned())
+    }
+
+    /// A region by its name, or by where it was entered if it has none.
+    fn region(&self, id: FunctionId, entered: SiteId) -> String {
+        self.function(id).unwrap_or_else(|| {
+            let place = self.place(entered, None);
+            match (place.file, place.line) {
+                (Some(file), Some(line)) => format!("region at {file}:{line}"),
+                (None, Some(line)) => format!("region at location {line}"),
+                _ => "region".to_owned(),
+            }
+        })
+    }
+
+    /// `function` is used where the site does not say in which function it is.
+    fn place(&self, site: SiteId, function: Option<FunctionId>) -> Place {
+        let frame = self.names.site(site).and_then(|site| site.frame());
+        let function = frame.and_then(|frame| frame.function).or(function);
+        Place {
+            function: function.and_then(|function| self.function(function)),
+            file: frame
+                .map(|frame| frame.file.to_string())
+                .filter(|file| !file.is_empty()),
+            line: frame
+                .filter(|frame| frame.line != 0 || frame.is_bare())
+                .map(|frame| frame.line),
+        }
+    }
+}
+
+/// No addresses, no line numbers, no thread names where there are files: what is left survives
+/// edits elsewhere in the file. In traces without files the location number is all there is.
+fn fingerprint(
+    finding: &Finding,
+    function: Option<&str>,
+    first: &Place,
+    second: &Place,
+    witness: &[Step],
+) -> String {
+    let mut hash = Xxh3::new();
+    let mut add = |text: &str| {
+        hash.update(text.as_bytes());
+        hash.update(&[0]);
+    };
+    add(words::criterion(finding.criterion));
+    add(words::code(finding.anomaly));
+    add(function.unwrap_or(""));
+    for place in [first, second] {
+        match (&place.file, place.line) {
+            (Some(file), _) => add(file),
+            (None, Some(line)) => add(&line.to_string()),
+            (None, None) => add(""),
+        }
+    }
+    for step in witness {
+        add(step.op);
+        add(step.place.function.as_deref().unwrap_or(""));
+    }
+    format!("{:016x}", hash.digest())
+}

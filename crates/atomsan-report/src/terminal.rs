@@ -1,0 +1,134 @@
+//! A report for a person at a terminal.
+//!
+//! The text always carries its colours; the stream it is written to takes them out where they do
+//! not belong (`anstream`).
+
+use crate::rank::Rank;
+use crate::resolve::{Place, Report, Step};
+use anstyle::{AnsiColor, Style};
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
+
+const BOLD: Style = Style::new().bold();
+const DIM: Style = Style::new().dimmed();
+const BLUE: Style = AnsiColor::Blue.on_default().bold();
+
+fn rank_style(rank: Rank) -> (&'static str, Style) {
+    match rank {
+        Rank::High => ("error", AnsiColor::Red.on_default().bold()),
+        Rank::Medium => ("warning", AnsiColor::Yellow.on_default().bold()),
+        Rank::Low => ("note", AnsiColor::Cyan.on_default().bold()),
+    }
+}
+
+/// Writes one report.
+pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = render(&mut text, report);
+    out.write_all(text.as_bytes())
+}
+
+fn render(out: &mut String, report: &Report) -> fmt::Result {
+    let (word, style) = rank_style(report.rank);
+    let who = match (&report.culprit.function, report.transactions.first()) {
+        (Some(function), _) => format!("`{function}`"),
+        (None, Some(transaction)) => {
+            let region = transaction.region.as_deref().unwrap_or("this step");
+            format!("{region} of thread {}", transaction.thread)
+        }
+        (None, None) => "this region".to_owned(),
+    };
+    let code = report.anomaly;
+    writeln!(
+        out,
+        "{style}{word}[{code}]{style:#}{BOLD}: {who} is not atomic: {}{BOLD:#}",
+        report.message
+    )?;
+    if let Some(between) = between(report) {
+        writeln!(out, "  {BLUE}-->{BLUE:#} {between}")?;
+    }
+    let rows: Vec<[String; 4]> = report.witness.iter().map(row).collect();
+    let widths = [0, 1, 2].map(|at| rows.iter().map(|row| row[at].chars().count()).max());
+    for (number, (row, step)) in rows.iter().zip(&report.witness).enumerate() {
+        let mark = if step.transaction == 0 { " " } else { "|" };
+        let [thread, action, place, note] = row;
+        write!(out, "   {BLUE}{:>3} {mark}{BLUE:#} ", number + 1)?;
+        let w = widths.map(|width| width.unwrap_or(0));
+        write!(out, "{thread:w0$}  {action:w1$}", w0 = w[0], w1 = w[1])?;
+        if note.is_empty() {
+            writeln!(out, "  {DIM}{place}{DIM:#}")?;
+        } else {
+            writeln!(out, "  {DIM}{place:w2$}{DIM:#}  {note}", w2 = w[2])?;
+        }
+    }
+    for note in &report.notes {
+        writeln!(out, "   {BLUE}={BLUE:#} note: {note}")?;
+    }
+    let times = match report.count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    };
+    writeln!(
+        out,
+        "   {BLUE}={BLUE:#} {DIM}{}, {} {times}, at event {}{DIM:#}",
+        report.engine,
+        report.status,
+        report.event + 1
+    )?;
+    writeln!(out)
+}
+
+fn between(report: &Report) -> Option<String> {
+    let culprit = &report.culprit;
+    let mut text = match (culprit.file.as_deref(), culprit.lines.as_slice()) {
+        (Some(file), [first, second]) if first != second => {
+            format!("{file}, between lines {first} and {second}")
+        }
+        (Some(file), [line, ..]) => format!("{file}, around line {line}"),
+        (Some(file), []) => file.to_owned(),
+        (None, [first, second]) if first != second => {
+            format!("between locations {first} and {second}")
+        }
+        (None, [line, ..]) => format!("at location {line}"),
+        (None, []) => String::new(),
+    };
+    if let Some(other) = report.transactions.get(1) {
+        if !text.is_empty() {
+            text.push_str("; ");
+        }
+        let thread = &other.thread;
+        match &other.region {
+            Some(region) => write!(text, "`{region}` of thread {thread} got in").ok()?,
+            None => write!(text, "thread {thread} got in").ok()?,
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn row(step: &Step) -> [String; 4] {
+    let action = match &step.target {
+        Some(target) => format!("{} {target}", step.op),
+        None => step.op.to_owned(),
+    };
+    [
+        step.thread.clone(),
+        action,
+        place(&step.place),
+        step.note.map_or(String::new(), |note| format!("<- {note}")),
+    ]
+}
+
+fn place(place: &Place) -> String {
+    let at = match (&place.file, place.line) {
+        (Some(file), Some(line)) => format!("{file}:{line}"),
+        (Some(file), None) => file.clone(),
+        (None, Some(line)) => format!("location {line}"),
+        (None, None) => String::new(),
+    };
+    match &place.function {
+        Some(function) if at.is_empty() => format!("in {function}"),
+        Some(function) => format!("{at} in {function}"),
+        None => at,
+    }
+}

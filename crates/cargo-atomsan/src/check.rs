@@ -1,0 +1,279 @@
+//! `atomsan check`: traces in, findings out.
+
+use crate::engines::{self, Choices};
+use crate::exit::Exit;
+use crate::memory;
+use crate::output::{self, Output};
+use crate::progress::Progress;
+use anyhow::Context as _;
+use atomsan_engines::checker::{Checker, Run};
+use atomsan_report::json::{Document, EngineSummary};
+use atomsan_report::{Rank, Report, fold, resolve, terminal};
+use atomsan_trace::input::Source;
+use atomsan_trace::read::{self, ReadOptions, Summary};
+use atomsan_trace::{Format, Names, Spec};
+use std::path::PathBuf;
+use std::time::Instant;
+
+const EXAMPLES: &str = "\
+Examples:
+  atomsan check trace.std.zst
+  atomsan check --engine velodrome,aerodrome --first trace.std
+  atomsan check --spec methods.txt program.rr.zst
+  zstdcat trace.std.zst | atomsan check --json - | jq '.findings[].culprit'
+
+A specification (--spec) has a pattern a line: `Account.*` makes functions atomic, `!*.run` does
+not; the last match decides. Without one, all functions are atomic but each thread's outermost.";
+
+/// Check recorded traces for atomicity violations
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{}\n{EXAMPLES}", engines::help()))]
+pub(crate) struct Args {
+    /// Traces, plain or compressed; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// The engines to run, or `all`
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        default_value = "velodrome"
+    )]
+    engine: Vec<String>,
+
+    /// The traces' format; found out by content if not given
+    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    format: Option<Option<Format>>,
+
+    /// Which functions of a trace with calls are transactions
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+
+    /// Stop at the first violation
+    #[arg(long)]
+    first: bool,
+
+    /// Only memory accesses order transactions; locks, fork and join do not
+    #[arg(long)]
+    no_sync_edges: bool,
+
+    /// Skip what cannot be read instead of stopping
+    #[arg(long)]
+    lenient: bool,
+
+    /// Show what the engines counted
+    #[arg(long)]
+    stats: bool,
+
+    /// The least rank that makes the exit status 66
+    #[arg(long, value_name = "RANK", default_value = "low")]
+    fail_on: RankArg,
+
+    /// One JSON object for each trace, a line each
+    #[arg(long)]
+    json: bool,
+
+    /// Write the result to a file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Print nothing but errors; the exit status tells
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// `auto` or a format.
+pub(crate) fn parse_format(name: &str) -> Result<Option<Format>, String> {
+    match name {
+        "auto" => Ok(None),
+        name => name.parse().map(Some),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum RankArg {
+    High,
+    Medium,
+    Low,
+}
+
+impl From<RankArg> for Rank {
+    fn from(rank: RankArg) -> Rank {
+        match rank {
+            RankArg::High => Rank::High,
+            RankArg::Medium => Rank::Medium,
+            RankArg::Low => Rank::Low,
+        }
+    }
+}
+
+/// What became of one trace.
+struct Checked {
+    file: String,
+    checker: Checker,
+    summary: Summary,
+    seconds: f64,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+    let spec = match &args.spec {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("cannot read the specification {}", path.display()))?;
+            Spec::parse(path, &text)?
+        }
+        None => Spec::default(),
+    };
+    let mut out = Output::open(args.output.as_deref())?;
+    let mut exit = Exit::Clean;
+    for path in &args.files {
+        let checked = check(args, path, &spec)?;
+        let reports = reports(&checked);
+        if reports
+            .iter()
+            .any(|report| report.rank >= args.fail_on.into())
+        {
+            exit = Exit::Findings;
+        }
+        for warning in output::trace_warnings(&checked.summary) {
+            output::warn(&format!("{}: {warning}", checked.file));
+        }
+        if args.quiet {
+            continue;
+        }
+        if args.json {
+            let document = document(&checked, &reports, args);
+            let text = serde_json::to_string(&document).context("cannot write JSON")?;
+            out.write(|out| writeln!(out, "{text}"))?;
+        } else {
+            write_text(&mut out, &checked, &reports, args)?;
+        }
+    }
+    Ok(exit)
+}
+
+fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
+    let choices = Choices {
+        sync_edges: !args.no_sync_edges,
+    };
+    let engines = engines::choose(&args.engine, &choices)?;
+    let mut checker = Checker::new(Names::new(spec.clone()), engines, args.first);
+    let options = ReadOptions {
+        format: args.format.flatten(),
+        lenient: args.lenient,
+    };
+    let source = Source::path(path);
+    let started = Instant::now();
+    let mut trace = read::open(&source, &options)?;
+    let mut progress = Progress::new(source.name());
+    while let Some(batch) = trace.next()? {
+        checker.batch(batch);
+        if checker.is_full() {
+            break;
+        }
+        let (done, total) = trace.progress();
+        progress.update(checker.events(), done, total);
+    }
+    checker.finish();
+    Ok(Checked {
+        file: source.name().to_owned(),
+        summary: trace.summary().clone(),
+        checker,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// All findings by name, the worst first.
+fn reports(checked: &Checked) -> Vec<Report> {
+    let checker = &checked.checker;
+    let mut reports: Vec<Report> = (checker.runs().iter())
+        .flat_map(|run| fold(run.findings.list()))
+        .map(|finding| resolve(finding, checker.names(), checker.stacks()))
+        .collect();
+    reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
+    reports
+}
+
+fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Document<'a> {
+    let runs = checked.checker.runs();
+    let names: Vec<&str> = runs.iter().map(|run| run.engine.name()).collect();
+    let summary = |run: &Run| EngineSummary {
+        name: run.engine.name(),
+        clean: run.findings.list().is_empty(),
+        findings: fold(run.findings.list()).len(),
+        violations: run.findings.total(),
+        stats: if args.stats {
+            let stats = run.engine.stats().into_iter();
+            stats
+                .map(|stat| (stat.name.to_owned(), stat.value.into()))
+                .collect()
+        } else {
+            serde_json::Map::new()
+        },
+    };
+    Document {
+        version: Document::VERSION,
+        file: &checked.file,
+        engine: names.join(","),
+        events: checked.checker.events(),
+        seconds: checked.seconds,
+        peak_memory: memory::peak(),
+        warnings: output::trace_warnings(&checked.summary),
+        engines: runs.iter().map(summary).collect(),
+        findings: reports,
+    }
+}
+
+fn write_text(
+    out: &mut Output,
+    checked: &Checked,
+    reports: &[Report],
+    args: &Args,
+) -> anyhow::Result<()> {
+    for report in reports {
+        out.write(|out| terminal::write(out, report))?;
+    }
+    let events = checked.checker.events();
+    for run in checked.checker.runs() {
+        let shown = fold(run.findings.list()).len();
+        let verdict = match shown {
+            0 => "clean".to_owned(),
+            1 => "1 finding".to_owned(),
+            n => format!("{n} findings"),
+        };
+        let seen = match run.findings.total() {
+            total if total > shown as u64 => {
+                format!(", {} violations", output::grouped(total))
+            }
+            _ => String::new(),
+        };
+        let stopped = if args.first && run.findings.full() {
+            "; stopped at the first"
+        } else {
+            ""
+        };
+        let line = format!(
+            "{}: {}: {verdict}{seen} in {} events{stopped}",
+            checked.file,
+            run.engine.name(),
+            output::grouped(events),
+        );
+        out.write(|out| writeln!(out, "{line}"))?;
+        if args.stats {
+            for stat in run.engine.stats() {
+                let value = output::grouped(stat.value);
+                out.write(|out| writeln!(out, "  {value:>15}  {}", stat.name))?;
+            }
+        }
+    }
+    if args.stats {
+        let speed = events as f64 / checked.seconds / 1e6;
+        let mut line = format!("{:.2} s, {speed:.1} M events/s", checked.seconds);
+        if let Some(bytes) = memory::peak() {
+            line.push_str(&format!(", {} MB resident", bytes / 1_000_000));
+        }
+        out.write(|out| writeln!(out, "{line}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! The command line: `atomsan`.
+//!
+//! Each subcommand is a module. They all end in an [`Exit`], which is the documented contract
+//! with scripts; errors are printed here, once, and say what to do.
+#![forbid(unsafe_code)]
+
+mod check;
+mod convert;
+mod destination;
+mod engines;
+mod exit;
+mod generate;
+mod memory;
+mod output;
+mod progress;
+mod stats;
+
+use clap::{Parser, Subcommand};
+use exit::Exit;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  atomsan check trace.std.zst                 is the execution serializable?
+  atomsan check --engine all --json t.atrace  every engine, for a program to read
+  atomsan stats trace.std                     what is in a trace
+  atomsan convert trace.std trace.atrace      to the compact binary format
+  atomsan gen --events 1000000 -o t.atrace    a random trace
+
+Exit status: 0 clean, 66 findings, 2 wrong usage, 1 anything else that failed.";
+
+/// Finds atomicity violations in multithreaded programs.
+#[derive(Debug, Parser)]
+#[command(name = "atomsan", version, about, after_help = EXAMPLES)]
+struct Cli {
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: output::ColorWhen,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(Box<check::Args>),
+    Stats(stats::Args),
+    Convert(convert::Args),
+    Gen(generate::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.color.apply();
+    let done = match cli.command {
+        Command::Check(args) => check::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Gen(args) => generate::run(&args),
+    };
+    let exit = done.unwrap_or_else(|error| {
+        anstream::eprintln!("{}: {error:#}", output::error_word());
+        Exit::of(&error)
+    });
+    exit.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

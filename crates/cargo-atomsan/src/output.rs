@@ -1,0 +1,145 @@
+//! Where results are written.
+//!
+//! Results go to standard output or to a file (`-o`), and messages to standard error. A reader
+//! that has seen enough and closes the pipe is not an error: the rest is not written, and the
+//! exit status still tells the verdict.
+
+use anyhow::Context as _;
+use atomsan_trace::read::Summary;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
+
+/// When to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless the environment says otherwise.
+    Auto,
+    /// Also in files and pipes.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl ColorWhen {
+    pub(crate) fn apply(self) {
+        match self {
+            ColorWhen::Auto => anstream::ColorChoice::Auto,
+            ColorWhen::Always => anstream::ColorChoice::Always,
+            ColorWhen::Never => anstream::ColorChoice::Never,
+        }
+        .write_global();
+    }
+}
+
+/// The word in front of an error message.
+pub(crate) fn error_word() -> String {
+    let style = anstyle::AnsiColor::Red.on_default().bold();
+    format!("{style}error{style:#}")
+}
+
+/// Says something that is worth knowing but not wrong.
+pub(crate) fn warn(message: &str) {
+    let style = anstyle::AnsiColor::Yellow.on_default().bold();
+    anstream::eprintln!("{style}warning{style:#}: {message}");
+}
+
+/// Text results.
+pub(crate) struct Output {
+    stream: anstream::AutoStream<Box<dyn Write>>,
+    closed: bool,
+}
+
+impl Output {
+    /// Standard output, or a file.
+    pub(crate) fn open(file: Option<&Path>) -> anyhow::Result<Output> {
+        let choice = anstream::ColorChoice::global();
+        let stream = match file {
+            Some(path) => {
+                let file = File::create(path)
+                    .with_context(|| format!("cannot write to {}", path.display()))?;
+                let choice = match choice {
+                    anstream::ColorChoice::Always => choice,
+                    _ => anstream::ColorChoice::Never,
+                };
+                anstream::AutoStream::new(Box::new(BufWriter::new(file)) as Box<dyn Write>, choice)
+            }
+            None => {
+                let choice = match choice {
+                    anstream::ColorChoice::Auto => anstream::AutoStream::choice(&io::stdout()),
+                    choice => choice,
+                };
+                let stdout = BufWriter::new(io::stdout());
+                anstream::AutoStream::new(Box::new(stdout) as Box<dyn Write>, choice)
+            }
+        };
+        Ok(Output {
+            stream,
+            closed: false,
+        })
+    }
+
+    /// Writes with `write`, unless nobody listens any more.
+    pub(crate) fn write(
+        &mut self,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> anyhow::Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        match write(&mut self.stream).and_then(|()| self.stream.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            other => other.context("cannot write the result"),
+        }
+    }
+}
+
+/// What was left out of a trace that was read.
+pub(crate) fn trace_warnings(summary: &Summary) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if summary.skipped > 0 {
+        let skipped = grouped(summary.skipped);
+        warnings.push(format!("{skipped} bad parts were skipped, such as:"));
+        warnings.extend(summary.messages.iter().map(|message| format!("  {message}")));
+    }
+    if let Some(reason) = &summary.truncated {
+        warnings.push(format!("the trace is not complete: {reason}"));
+    }
+    warnings
+}
+
+/// Whether progress can be shown.
+pub(crate) fn has_terminal() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A number with separators: 9,778,716.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn numbers_are_grouped_by_three() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (9_778_716, "9,778,716"),
+        ] {
+            assert_eq!(super::grouped(number), text);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `atomsan check`: findings, exit status, errors.
+
+use crate::support::{atomsan, atomsan_with, command};
+use std::io::Read;
+use std::process::Stdio;
+
+const BAD: &[u8] = b"T1|begin(f)|1\nT1|r(x)|2\nT2|w(x)|3\nT1|w(x)|4\nT1|end(f)|5\n";
+const GOOD: &[u8] = b"T1|begin(f)|1\nT1|r(x)|2\nT1|w(x)|4\nT1|end(f)|5\nT2|w(x)|3\n";
+
+#[test]
+fn the_example_of_the_readme_is_what_the_readme_says() {
+    let said = atomsan(&["check", "examples/withdraw.rr"]);
+    assert_eq!(said.code, 66);
+    let readme = include_str!("../../../../README.md");
+    let shown = readme.split("```text\n").nth(1).unwrap();
+    let shown = shown.split("```").next().unwrap();
+    assert!(said.stdout.starts_with(shown), "{}", said.stdout);
+}
+
+#[test]
+fn the_exit_status_is_the_verdict() {
+    assert_eq!(atomsan_with(&["check", "-"], GOOD).code, 0);
+    assert_eq!(atomsan_with(&["check", "-"], BAD).code, 66);
+    let said = atomsan_with(&["check", "-q", "-"], BAD);
+    assert_eq!(said.code, 66);
+    assert_eq!(said.stdout + &said.stderr, "");
+    assert_eq!(atomsan(&["check"]).code, 2);
+    assert_eq!(atomsan(&["check", "no-such-file"]).code, 1);
+}
+
+#[test]
+fn a_rank_below_fail_on_is_shown_but_not_a_failure() {
+    let said = atomsan_with(&["check", "--fail-on", "high", "-"], BAD);
+    assert_eq!(said.code, 66, "a lost update is high");
+    let pair = b"T1|begin(f)|1\nT1|r(x)|2\nT2|w(x)|3\nT1|r(x)|4\nT1|end(f)|5\n";
+    let said = atomsan_with(&["check", "--fail-on", "high", "-"], pair);
+    assert_eq!(said.code, 0);
+    assert!(said.stdout.contains("non-repeatable-read"));
+}
+
+#[test]
+fn json_has_the_documented_fields() {
+    let said = atomsan_with(&["check", "--json", "--stats", "-"], BAD);
+    let json = said.json();
+    assert_eq!(json["version"], 1);
+    assert_eq!(json["engine"], "velodrome");
+    assert_eq!(json["events"], 5);
+    assert_eq!(json["engines"][0]["stats"]["transactions"], 1);
+    let finding = &json["findings"][0];
+    assert_eq!(finding["engine"], "velodrome");
+    assert_eq!(finding["status"], "observed");
+    assert_eq!(finding["rank"], "high");
+    assert_eq!(finding["anomaly"], "lost-update");
+    assert_eq!(finding["culprit"]["function"], "f");
+    assert_eq!(finding["culprit"]["lines"], serde_json::json!([2, 4]));
+    assert_eq!(finding["count"], 1);
+    assert_eq!(finding["fingerprint"].as_str().unwrap().len(), 16);
+    let step = &finding["witness"][1];
+    assert_eq!(step["thread"], "T2");
+    assert_eq!(step["op"], "write");
+    assert_eq!(step["target"], "x");
+    assert_eq!(step["line"], 3);
+}
+
+#[test]
+fn an_unknown_engine_is_wrong_usage() {
+    let said = atomsan_with(&["check", "--engine", "velodrom", "-"], GOOD);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("velodrome"), "{}", said.stderr);
+}
+
+#[test]
+fn a_bad_line_says_where_and_what_was_expected() {
+    let text = b"T1|r(x)|1\nT1|frobnicate(x)|2\nT1|r(x)|3\n";
+    let said = atomsan_with(&["check", "-"], text);
+    assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("<stdin>:2: "), "{}", said.stderr);
+    assert!(said.stderr.contains("--lenient"), "{}", said.stderr);
+    let said = atomsan_with(&["check", "--lenient", "--json", "-"], text);
+    assert_eq!(said.code, 0);
+    assert_eq!(said.json()["events"], 2);
+    assert!(said.stderr.contains("1 bad part"), "{}", said.stderr);
+}
+
+#[test]
+fn first_stops_at_the_first_violation() {
+    let twice = [BAD, &BAD.to_ascii_uppercase()].concat();
+    let text = String::from_utf8(twice).unwrap();
+    let text = text.replace("BEGIN", "begin").replace("END", "end");
+    let text = text.replace("R(", "r(").replace("W(", "w(");
+    let all = atomsan_with(&["check", "--json", "-"], text.as_bytes());
+    assert_eq!(all.json()["findings"].as_array().unwrap().len(), 2);
+    let first = atomsan_with(&["check", "--json", "--first", "-"], text.as_bytes());
+    assert_eq!(first.json()["findings"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_specification_chooses_the_transactions() {
+    let log = b"@ Enter(1,A.run)\n@ Enter(1,A.f)\n@ Rd(1,x)\n@ Wr(2,x)\n@ Wr(1,x)\n@ Exit(1,A.f)\n";
+    let folder = tempfile::tempdir().unwrap();
+    let spec = folder.path().join("spec");
+    let check = |text: &str| {
+        std::fs::write(&spec, text).unwrap();
+        atomsan_with(&["check", "--spec", spec.to_str().unwrap(), "-"], log)
+    };
+    assert_eq!(check("").code, 66);
+    assert_eq!(check("!A.f").code, 0);
+    assert_eq!(check("B.*").code, 0);
+    assert_eq!(check("*").code, 66);
+    let bad = check("A.f\nB.[");
+    assert_eq!(bad.code, 1);
+    assert!(bad.stderr.contains("spec:2: "), "{}", bad.stderr);
+}
+
+#[test]
+fn without_sync_edges_locks_do_not_order() {
+    let text = b"T1|begin(f)|1\nT1|rel(m)|2\nT2|acq(m)|3\nT2|rel(m)|4\nT1|acq(m)|5\nT1|end(f)|6\n";
+    assert_eq!(atomsan_with(&["check", "-"], text).code, 66);
+    assert_eq!(atomsan_with(&["check", "--no-sync-edges", "-"], text).code, 0);
+}
+
+#[test]
+fn colours_are_for_terminals_or_on_request() {
+    let plain = atomsan_with(&["check", "-"], BAD);
+    assert!(!plain.stdout.contains('\x1b'));
+    let always = atomsan_with(&["check", "--color", "always", "-"], BAD);
+    assert!(always.stdout.contains('\x1b'));
+}
+
+#[test]
+fn the_result_can_go_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("result");
+    let said = atomsan_with(&["check", "-o", file.to_str().unwrap(), "-"], BAD);
+    assert_eq!((said.code, said.stdout.as_str()), (66, ""));
+    assert!(std::fs::read_to_string(file).unwrap().contains("lost-update"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_not_an_error() {
+    let mut child = command()
+        .args(["gen", "--events", "1000000"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut head = [0; 100];
+    child.stdout.take().unwrap().read_exact(&mut head).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
