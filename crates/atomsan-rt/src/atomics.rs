@@ -6,7 +6,7 @@
 
 use crate::ownership::{self, Outcome};
 use crate::platform::exported_with_caller;
-use crate::thread;
+use crate::{platform, thread};
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
@@ -98,21 +98,12 @@ impl Value for u128 {
     unsafe fn load(at: *mut Self) -> Self {
         // SAFETY: the caller vouches for the address. Memory that a program loads 16 bytes from
         // atomically is writable: all compilers do it with this instruction.
-        unsafe { wide_compare_exchange(at, 0, 0) }
+        unsafe { platform::compare_exchange_16(at, 0, 0) }
     }
     unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Self {
         // SAFETY: the caller vouches for the address.
-        unsafe { wide_compare_exchange(at, old, new) }
+        unsafe { platform::compare_exchange_16(at, old, new) }
     }
-}
-
-/// # Safety
-/// `at` must be valid for atomic access. A program that has 16-byte atomics runs on a processor
-/// that has the instruction.
-#[target_feature(enable = "cmpxchg16b")]
-unsafe fn wide_compare_exchange(at: *mut u128, old: u128, new: u128) -> u128 {
-    // SAFETY: the caller vouches for the address and the instruction.
-    unsafe { core::arch::x86_64::cmpxchg16b(at, old, new, SeqCst, SeqCst) }
 }
 
 /// Replaces the value by what `change` makes of it; before and after.

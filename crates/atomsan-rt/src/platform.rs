@@ -44,7 +44,6 @@ pub(crate) mod number {
     pub(crate) const SCHED_YIELD: usize = 24;
     pub(crate) const GETPID: usize = 39;
     pub(crate) const EXIT_GROUP: usize = 231;
-    pub(crate) const FUTEX: usize = 202;
     pub(crate) const FALLOCATE: usize = 285;
 }
 
@@ -187,6 +186,31 @@ pub(crate) fn set_thread_word(word: usize) {
             options(nostack, preserves_flags),
         );
     }
+}
+
+/// Exchanges 16 bytes if they are `old`; what was there.
+///
+/// # Safety
+/// `at` must be valid for atomic access and writable. A program that has 16-byte atomics runs on
+/// a processor that has the instruction.
+pub(crate) unsafe fn compare_exchange_16(at: *mut u128, old: u128, new: u128) -> u128 {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller vouches for the address; rbx, which cannot be named as an operand, is
+    // restored.
+    unsafe {
+        asm!(
+            "xchg rbx, rsi",
+            "lock cmpxchg16b xmmword ptr [rdi]",
+            "mov rbx, rsi",
+            in("rdi") at,
+            inout("rsi") new as u64 => _,
+            in("rcx") (new >> 64) as u64,
+            inout("rax") old as u64 => low,
+            inout("rdx") (old >> 64) as u64 => high,
+            options(nostack),
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
 }
 
 /// Copies bytes without libc, whose `memcpy` is ours too; the ranges may overlap.

@@ -15,12 +15,6 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 static FILE: AtomicI32 = AtomicI32::new(-1);
 
-/// Whether anything is recorded.
-#[inline]
-pub(crate) fn is_open() -> bool {
-    BASE.load(Ordering::Acquire) != 0
-}
-
 /// Starts the recording of this process in a new file, of `size` bytes at most.
 ///
 /// # Safety
