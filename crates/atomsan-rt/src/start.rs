@@ -51,9 +51,7 @@ pub(crate) fn ensure() -> bool {
 
 /// The number of a thread that is about to start.
 pub(crate) fn new_thread_number() -> u64 {
-    let number = THREADS.fetch_add(1, Ordering::Relaxed);
-    recording::counter(header::THREADS).fetch_add(1, Ordering::Relaxed);
-    number
+    THREADS.fetch_add(1, Ordering::Relaxed)
 }
 
 fn read_environment() {

@@ -126,6 +126,7 @@ pub(crate) fn register(number: u64, parent: Option<(u32, u64)>) -> Option<&'stat
     if !start::ensure() {
         return None;
     }
+    recording::counter(header::THREADS).fetch_max(number + 1, Ordering::Relaxed);
     let Some(slot) = take_slot() else {
         recording::counter(header::UNSEEN_THREADS).fetch_add(1, Ordering::Relaxed);
         return None;

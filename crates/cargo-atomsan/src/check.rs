@@ -12,7 +12,7 @@ use atomsan_report::{Rank, Report, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::{Format, Names, Spec};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -92,7 +92,7 @@ pub(crate) fn parse_format(name: &str) -> Result<Option<Format>, String> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum RankArg {
+pub(crate) enum RankArg {
     High,
     Medium,
     Low,
@@ -116,20 +116,23 @@ struct Checked {
     seconds: f64,
 }
 
+/// Reads a specification.
+pub(crate) fn read_spec(path: &Path) -> anyhow::Result<Spec> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the specification {}", path.display()))?;
+    Ok(Spec::parse(path, &text)?)
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let spec = match &args.spec {
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the specification {}", path.display()))?;
-            Spec::parse(path, &text)?
-        }
+        Some(path) => read_spec(path)?,
         None => Spec::default(),
     };
     let mut out = Output::open(args.output.as_deref())?;
     let mut exit = Exit::Clean;
     for path in &args.files {
         let checked = check(args, path, &spec)?;
-        let reports = reports(&checked);
+        let reports = reports(&checked.checker);
         if reports
             .iter()
             .any(|report| report.rank >= args.fail_on.into())
@@ -185,8 +188,7 @@ fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
 }
 
 /// All findings by name, the worst first.
-fn reports(checked: &Checked) -> Vec<Report> {
-    let checker = &checked.checker;
+pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
     let mut reports: Vec<Report> = (checker.runs().iter())
         .flat_map(|run| fold(run.findings.list()))
         .map(|finding| resolve(finding, checker.names(), checker.stacks()))

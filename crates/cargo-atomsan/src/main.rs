@@ -4,6 +4,7 @@
 //! with scripts; errors are printed here, once, and say what to do.
 #![forbid(unsafe_code)]
 
+mod cc;
 mod check;
 mod convert;
 mod destination;
@@ -13,8 +14,12 @@ mod generate;
 mod memory;
 mod output;
 mod progress;
+mod recorded;
+mod run;
+mod runtime;
 mod stats;
 
+use cc::Language;
 use clap::{Parser, Subcommand};
 use exit::Exit;
 use std::process::ExitCode;
@@ -26,6 +31,8 @@ Examples:
   atomsan stats trace.std                     what is in a trace
   atomsan convert trace.std trace.atrace      to the compact binary format
   atomsan gen --events 1000000 -o t.atrace    a random trace
+  atomsan cc prog.c -o prog                   compile C for checking; `c++` for C++
+  atomsan run ./prog                          run it and check what its threads did
 
 Exit status: 0 clean, 66 findings, 2 wrong usage, 1 anything else that failed.";
 
@@ -47,6 +54,10 @@ enum Command {
     Stats(stats::Args),
     Convert(convert::Args),
     Gen(generate::Args),
+    Run(run::Args),
+    Cc(cc::Args),
+    #[command(name = "c++")]
+    Cpp(cc::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +68,9 @@ fn main() -> ExitCode {
         Command::Stats(args) => stats::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Gen(args) => generate::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Cc(args) => cc::run(Language::C, &args),
+        Command::Cpp(args) => cc::run(Language::Cpp, &args),
     };
     let exit = done.unwrap_or_else(|error| {
         anstream::eprintln!("{}: {error:#}", output::error_word());
