@@ -22,7 +22,12 @@ fn main() {
     let status = Command::new(rustc)
         .args(["--crate-name", "atomsan_rt", "--crate-type", "cdylib"])
         .args(["--edition", "2024", "--target", &target])
-        .args(["-Copt-level=3", "-Ccodegen-units=1", "-Cdebuginfo=0", "-Cstrip=symbols"])
+        .args([
+            "-Copt-level=3",
+            "-Ccodegen-units=1",
+            "-Cdebuginfo=0",
+            "-Cstrip=symbols",
+        ])
         .arg("-Clink-arg=-Wl,-soname,libatomsan_rt.so")
         .arg(runtime.join("lib.rs"))
         .arg("-o")

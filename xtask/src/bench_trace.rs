@@ -72,7 +72,10 @@ fn measure(atomsan: &Path, trace: &Path, engine: &str, runs: usize) -> Result<Fi
             megabytes: number("peak_memory") / 1e6,
             findings: json["findings"].as_array().map_or(0, Vec::len),
         };
-        if best.as_ref().is_none_or(|best| figure.seconds < best.seconds) {
+        if best
+            .as_ref()
+            .is_none_or(|best| figure.seconds < best.seconds)
+        {
             best = Some(figure);
         }
     }
@@ -150,7 +153,11 @@ fn growth(atomsan: &Path, scratch: &Path, quick: bool) -> Result<()> {
         )?;
         for engine in ENGINES {
             let runs = if *size > 10_000_000 { 1 } else { RUNS };
-            row(&format!("{size:.0e}"), engine, &measure(atomsan, &file, engine, runs)?);
+            row(
+                &format!("{size:.0e}"),
+                engine,
+                &measure(atomsan, &file, engine, runs)?,
+            );
         }
     }
     Ok(())

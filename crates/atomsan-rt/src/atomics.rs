@@ -6,7 +6,7 @@
 
 use crate::ownership::{self, Outcome};
 use crate::platform::exported_with_caller;
-use crate::{platform, thread};
+use crate::{platform, start, thread};
 use core::sync::atomic::Ordering::SeqCst;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
@@ -161,11 +161,14 @@ unsafe extern "C" fn store<V: Value>(at: *mut V, value: V, _order: i32, pc: u64)
 }
 
 unsafe extern "C" fn rmw<V: Value, const OP: u8>(at: *mut V, value: V, _order: i32, pc: u64) -> V {
-    perform(at, true, pc, || {
+    let old = perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
         let (old, new) = unsafe { update(at, |old| old.combine::<OP>(value)) };
         (old, Outcome::Rmw(old.logged(), new.logged()))
-    })
+    });
+    // This is how the locks of Rust's standard library are released.
+    start::noise();
+    old
 }
 
 /// The last argument takes the place of the second order: LLVM's form, which returns what it

@@ -14,7 +14,9 @@
 //! | [`shadow`] | a word for each 8 bytes of memory |
 //! | [`ownership`] | the order of accesses |
 //! | [`hooks`], [`atomics`] | what the compilers call |
-//! | [`threads`], [`locks`] | what the program calls: libc's functions, interposed |
+//! | [`threads`], [`locks`], [`memory`] | what the program calls: libc's functions, interposed |
+//! | [`wraps`] | what Rust's standard library hides |
+//! | [`annotations`] | what a program may tell us |
 //! | [`start`] | start, fork, exit |
 //! | [`platform`] | all that depends on x86-64 Linux |
 #![no_std]
@@ -26,11 +28,15 @@ extern crate std;
 #[cfg(not(test))]
 extern crate std;
 
+#[cfg(not(test))]
+mod annotations;
 mod atomics;
 mod format;
 mod hooks;
 #[cfg(not(test))]
 mod locks;
+#[cfg(not(test))]
+mod memory;
 mod ownership;
 mod platform;
 mod real;
@@ -40,3 +46,5 @@ mod start;
 mod thread;
 #[cfg(not(test))]
 mod threads;
+#[cfg(not(test))]
+mod wraps;

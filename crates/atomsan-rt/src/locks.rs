@@ -8,12 +8,13 @@
 use crate::format::Kind;
 use crate::platform::exported_with_caller;
 use crate::thread::Thread;
-use crate::{ownership, real, thread};
+use crate::{ownership, real, start, thread};
 use core::cell::Cell;
 
 const EOWNERDEAD: i32 = 130;
 
-fn record(work: impl FnOnce(&Thread)) {
+/// Does something for the calling thread, if it is recorded.
+pub(crate) fn record(work: impl FnOnce(&Thread)) {
     if let Some(thread) = thread::current() {
         thread.work(|| work(thread));
     }
@@ -77,7 +78,9 @@ macro_rules! releasing {
         unsafe extern "C-unwind" fn $handler(lock: usize, pc: u64) -> i32 {
             step(Kind::Release, lock, pc);
             // SAFETY: the program's own call.
-            unsafe { real::$real(lock) }
+            let result = unsafe { real::$real(lock) };
+            start::noise();
+            result
         }
     )*};
 }

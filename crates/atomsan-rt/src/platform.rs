@@ -2,7 +2,7 @@
 //! address, copying without libc.
 //!
 //! Nothing here calls a function that could be interposed: a system call is an instruction, not
-//! libc's `syscall`, because that one is ours (see [`crate::futex`]).
+//! libc's `syscall`.
 
 use core::arch::{asm, global_asm};
 
@@ -42,8 +42,8 @@ pub(crate) mod number {
     pub(crate) const CLOSE: usize = 3;
     pub(crate) const MMAP: usize = 9;
     pub(crate) const SCHED_YIELD: usize = 24;
+    pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
-    pub(crate) const EXIT_GROUP: usize = 231;
     pub(crate) const FALLOCATE: usize = 285;
 }
 
@@ -128,18 +128,22 @@ pub(crate) fn yield_now() {
     unsafe { syscall(number::SCHED_YIELD, [0; 6]) };
 }
 
+/// Sleeps for less than a second.
+pub(crate) fn sleep_microseconds(time: u64) {
+    let request = [0u64, time * 1000];
+    // SAFETY: the request is a pair of seconds and nanoseconds.
+    unsafe {
+        syscall(
+            number::NANOSLEEP,
+            [request.as_ptr() as usize, 0, 0, 0, 0, 0],
+        )
+    };
+}
+
 /// The process.
 pub(crate) fn process_id() -> u64 {
     // SAFETY: no memory is involved.
     unsafe { syscall(number::GETPID, [0; 6]) as u64 }
-}
-
-/// Ends the process at once.
-pub(crate) fn exit_process(status: i32) -> ! {
-    loop {
-        // SAFETY: no memory is involved, and there is no way back.
-        unsafe { syscall(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
-    }
 }
 
 // One thread-local word in the initial-exec model: its distance from the thread pointer is a

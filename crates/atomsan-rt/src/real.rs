@@ -114,4 +114,7 @@ real! {
     fn pthread_timedjoin_np(thread: usize, result: usize, time: usize) -> i32;
     fn pthread_clockjoin_np(thread: usize, result: usize, clock: i32, time: usize) -> i32;
     fn pthread_detach(thread: usize) -> i32;
+    fn __cxa_guard_acquire(guard: usize) -> i32;
+    fn __cxa_guard_release(guard: usize) -> ();
+    fn __cxa_guard_abort(guard: usize) -> ();
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it nothing is recorded |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
+//! | `ATOMSAN_NOISE` | after one in so many releases, a thread sleeps for a moment |
 
 use crate::format::header;
 use crate::{platform, recording, thread};
@@ -28,6 +29,29 @@ static ENVIRONMENT_LEN: AtomicUsize = AtomicUsize::new(0);
 const ENVIRONMENT_MAX: usize = 4 << 20;
 
 const DEFAULT_MEMORY: usize = 4 << 30;
+
+/// One in so many releases makes a thread sleep; 0 for none.
+static NOISE: AtomicU64 = AtomicU64::new(0);
+
+/// Lets other threads in where a lock has been released, now and then, so that more than one
+/// schedule is seen.
+#[inline]
+pub(crate) fn noise() {
+    let every = NOISE.load(Ordering::Relaxed);
+    if every > 0 {
+        make_noise(every);
+    }
+}
+
+#[cold]
+fn make_noise(every: u64) {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    // Spread over the releases, so that it does not fall into step with the program's loops.
+    if turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < (1 << 32) / every {
+        platform::sleep_microseconds(50);
+    }
+}
 
 /// Makes sure that the recording has been started, by this call or another; whether there is one.
 pub(crate) fn ensure() -> bool {
@@ -117,6 +141,10 @@ fn open_recording() -> bool {
     if len == path.len() {
         return false;
     }
+    NOISE.store(
+        variable(b"ATOMSAN_NOISE").and_then(number).unwrap_or(0) as u64,
+        Ordering::Relaxed,
+    );
     let memory = variable(b"ATOMSAN_MEMORY")
         .and_then(number)
         .unwrap_or(DEFAULT_MEMORY);

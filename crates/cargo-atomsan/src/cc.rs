@@ -2,6 +2,8 @@
 //!
 //! Compiling gets `-fsanitize=thread` and line tables; linking gets our library in the place of
 //! ThreadSanitizer's, which is in front of all others, so that it comes before libc.
+//! A function that is inlined is no region, because nothing tells where it starts and ends; so
+//! nothing is inlined unless the user's own arguments ask for it.
 //! The compiler is the one named by `ATOMSAN_CC` / `ATOMSAN_CXX`, else `cc` / `c++`.
 
 use crate::exit::Exit;
@@ -16,7 +18,11 @@ use std::process::Command;
 #[command(disable_help_flag = true)]
 pub(crate) struct Args {
     /// What the compiler is given
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
     arguments: Vec<OsString>,
 }
 
@@ -72,9 +78,14 @@ fn added(arguments: &[OsString], runtime: &Path, clang: bool) -> Vec<OsString> {
     if !has_input || has(&["-E", "-M", "-MM", "-fsyntax-only"]) {
         return Vec::new();
     }
-    let mut added: Vec<OsString> = ["-fsanitize=thread", "-g", "-fno-optimize-sibling-calls"]
-        .map(OsString::from)
-        .into();
+    let mut added: Vec<OsString> = [
+        "-fsanitize=thread",
+        "-g",
+        "-fno-inline",
+        "-fno-optimize-sibling-calls",
+    ]
+    .map(OsString::from)
+    .into();
     if clang {
         added.extend(["-mllvm", "-tsan-instrument-read-before-write=1"].map(OsString::from));
     } else {

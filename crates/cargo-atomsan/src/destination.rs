@@ -51,7 +51,10 @@ impl Destination {
     pub(crate) fn open(path: Option<&Path>, flags: &Flags) -> anyhow::Result<Destination> {
         let path = path.filter(|path| *path != Path::new("-"));
         let (format, compression) = by_name(path);
-        let format = flags.to.or(format).or(path.is_none().then_some(Format::Std));
+        let format = flags
+            .to
+            .or(format)
+            .or(path.is_none().then_some(Format::Std));
         let format = format.ok_or_else(|| {
             UsageError(format!(
                 "the name {} does not say which format to write; give it the ending .std or \
@@ -71,7 +74,10 @@ impl Destination {
                     .with_context(|| format!("cannot write to {}", path.display()))?;
                 (Box::new(BufWriter::new(file)), path.display().to_string())
             }
-            None => (Box::new(BufWriter::new(io::stdout())), "<stdout>".to_owned()),
+            None => (
+                Box::new(BufWriter::new(io::stdout())),
+                "<stdout>".to_owned(),
+            ),
         };
         let writer = Writer::new(format, compression, out)
             .with_context(|| format!("cannot write to {name}"))?;
@@ -145,11 +151,19 @@ mod tests {
         for (name, format, compression) in [
             ("a.std", Some(Format::Std), Compression::None),
             ("a.std.gz", Some(Format::Std), Compression::Gzip),
-            ("dir.d/a.atrace.zst", Some(Format::Atrace), Compression::Zstd),
+            (
+                "dir.d/a.atrace.zst",
+                Some(Format::Atrace),
+                Compression::Zstd,
+            ),
             ("a.txt", None, Compression::None),
             ("a.zst", None, Compression::Zstd),
         ] {
-            assert_eq!(by_name(Some(Path::new(name))), (format, compression), "{name}");
+            assert_eq!(
+                by_name(Some(Path::new(name))),
+                (format, compression),
+                "{name}"
+            );
         }
     }
 }

@@ -4,6 +4,7 @@
 //! with scripts; errors are printed here, once, and say what to do.
 #![forbid(unsafe_code)]
 
+mod cargo;
 mod cc;
 mod check;
 mod convert;
@@ -11,6 +12,7 @@ mod destination;
 mod engines;
 mod exit;
 mod generate;
+mod linker;
 mod memory;
 mod output;
 mod progress;
@@ -22,6 +24,7 @@ mod stats;
 use cc::Language;
 use clap::{Parser, Subcommand};
 use exit::Exit;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -55,28 +58,39 @@ enum Command {
     Convert(convert::Args),
     Gen(generate::Args),
     Run(run::Args),
+    Cargo(cargo::Args),
     Cc(cc::Args),
     #[command(name = "c++")]
     Cpp(cc::Args),
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    cli.color.apply();
-    let done = match cli.command {
-        Command::Check(args) => check::run(&args),
-        Command::Stats(args) => stats::run(&args),
-        Command::Convert(args) => convert::run(&args),
-        Command::Gen(args) => generate::run(&args),
-        Command::Run(args) => run::run(&args),
-        Command::Cc(args) => cc::run(Language::C, &args),
-        Command::Cpp(args) => cc::run(Language::Cpp, &args),
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().map(PathBuf::from).unwrap_or_default();
+    let done = if name.file_name().is_some_and(|name| name == linker::NAME) {
+        linker::run(&arguments.collect::<Vec<_>>())
+    } else {
+        run_command(Cli::parse())
     };
     let exit = done.unwrap_or_else(|error| {
         anstream::eprintln!("{}: {error:#}", output::error_word());
         Exit::of(&error)
     });
     exit.into()
+}
+
+fn run_command(cli: Cli) -> anyhow::Result<Exit> {
+    cli.color.apply();
+    match cli.command {
+        Command::Check(args) => check::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Gen(args) => generate::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Cargo(args) => cargo::run(&args),
+        Command::Cc(args) => cc::run(Language::C, &args),
+        Command::Cpp(args) => cc::run(Language::Cpp, &args),
+    }
 }
 
 #[cfg(test)]

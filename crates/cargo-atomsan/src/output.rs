@@ -116,7 +116,12 @@ pub(crate) fn trace_warnings(summary: &Summary) -> Vec<String> {
     if summary.skipped > 0 {
         let skipped = grouped(summary.skipped);
         warnings.push(format!("{skipped} bad parts were skipped, such as:"));
-        warnings.extend(summary.messages.iter().map(|message| format!("  {message}")));
+        warnings.extend(
+            summary
+                .messages
+                .iter()
+                .map(|message| format!("  {message}")),
+        );
     }
     if let Some(reason) = &summary.truncated {
         warnings.push(format!("the trace is not complete: {reason}"));

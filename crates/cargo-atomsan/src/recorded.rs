@@ -11,6 +11,7 @@ use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
 use atomsan_report::{Rank, Report, json, terminal};
 use atomsan_trace::{Names, Spec};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// How the recordings of a program are checked.
@@ -46,6 +47,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
 
+    /// Let other threads in after one in N releases of a lock, to see more schedules
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
+    pub(crate) noise: Option<u64>,
+
     /// Keep the events of the program in a trace file
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
@@ -70,15 +75,39 @@ fn parse_size(text: &str) -> Result<u64, String> {
     let number: u64 = digits
         .parse()
         .map_err(|_| format!("`{text}` is not a size; expected for example 512M or 2G"))?;
-    number.checked_mul(unit).ok_or_else(|| format!("{text} is too much"))
+    number
+        .checked_mul(unit)
+        .ok_or_else(|| format!("{text} is too much"))
+}
+
+/// What the runtime is told by the environment.
+pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, OsString)> {
+    let memory = args.memory.unwrap_or_else(default_memory);
+    vec![
+        ("ATOMSAN_DIR", recordings.into()),
+        ("ATOMSAN_MEMORY", memory.to_string().into()),
+        ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
+    ]
+}
+
+/// A directory for recordings, which goes away when it is dropped.
+pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
+    tempfile::Builder::new()
+        .prefix("atomsan-")
+        .tempdir()
+        .context("cannot make a directory for recordings")
 }
 
 /// A quarter of the machine's memory.
-pub(crate) fn default_memory() -> u64 {
-    let total = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-        line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
-    });
+fn default_memory() -> u64 {
+    let total = std::fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text
+                .lines()
+                .find_map(|line| line.strip_prefix("MemTotal:"))?;
+            line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+        });
     total.map_or(1 << 30, |kilobytes| kilobytes * 1024 / 4)
 }
 
@@ -103,14 +132,21 @@ pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> any
     for file in &files {
         let recording = Recording::open(file)?;
         let options = Options {
-            roots: if args.regions == "all" { vec!["/".into()] } else { roots.to_vec() },
+            roots: if args.regions == "all" {
+                vec!["/".into()]
+            } else {
+                roots.to_vec()
+            },
         };
         let checker = check(&recording, options, &spec, args)?;
         let reports: Vec<Report> = check::reports(&checker)
             .into_iter()
             .filter(|report| args.all || report.rank > Rank::Low)
             .collect();
-        if reports.iter().any(|report| report.rank >= args.fail_on.into()) {
+        if reports
+            .iter()
+            .any(|report| report.rank >= args.fail_on.into())
+        {
             exit = Exit::Findings;
         }
         if args.json {
@@ -140,12 +176,20 @@ pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> any
     Ok(exit)
 }
 
-fn check(recording: &Recording, options: Options, spec: &Spec, args: &Args) -> anyhow::Result<Checker> {
+fn check(
+    recording: &Recording,
+    options: Options,
+    spec: &Spec,
+    args: &Args,
+) -> anyhow::Result<Checker> {
     let choices = Choices { sync_edges: true };
     let engines = engines::choose(&args.engine, &choices)?;
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
     let mut kept = match &args.save_trace {
-        Some(path) => Some(Destination::open(Some(path), &destination::Flags::default())?),
+        Some(path) => Some(Destination::open(
+            Some(path),
+            &destination::Flags::default(),
+        )?),
         None => None,
     };
     for mut batch in Events::new(recording, options) {
@@ -169,9 +213,18 @@ fn warnings(counters: &Counters) -> Vec<String> {
             warnings.push(format!("{} {what}", output::grouped(count)));
         }
     };
-    warn(counters.dropped, "events did not fit into --memory and were not recorded");
-    warn(counters.unseen_threads, "threads were too many at once and were not recorded");
-    warn(counters.interrupted, "events in signal handlers were not recorded");
+    warn(
+        counters.dropped,
+        "events did not fit into --memory and were not recorded",
+    );
+    warn(
+        counters.unseen_threads,
+        "threads were too many at once and were not recorded",
+    );
+    warn(
+        counters.interrupted,
+        "events in signal handlers were not recorded",
+    );
     warnings
 }
 
@@ -193,7 +246,8 @@ impl Seen {
         self.findings += findings;
         let process = counters.pid;
         let named = warnings(counters).into_iter();
-        self.warnings.extend(named.map(|warning| format!("process {process}: {warning}")));
+        self.warnings
+            .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
 }
 
@@ -211,7 +265,9 @@ impl std::fmt::Display for Seen {
             output::grouped(self.threads),
             output::grouped(self.processes),
         )?;
-        self.warnings.iter().try_for_each(|warning| write!(f, "\natomsan: {warning}"))
+        self.warnings
+            .iter()
+            .try_for_each(|warning| write!(f, "\natomsan: {warning}"))
     }
 }
 

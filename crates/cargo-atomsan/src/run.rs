@@ -5,7 +5,6 @@ use crate::{recorded, runtime};
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 
 const EXAMPLES: &str = "\
@@ -23,37 +22,27 @@ pub(crate) struct Args {
     recorded: recorded::Args,
 
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROG")]
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROG"
+    )]
     program: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    run_program(&args.program, &[], &args.recorded)
-}
-
-/// Runs a program, checks its recordings, and decides on the exit status.
-pub(crate) fn run_program(
-    program: &[OsString],
-    roots: &[PathBuf],
-    args: &recorded::Args,
-) -> anyhow::Result<Exit> {
-    let recordings = tempfile::Builder::new()
-        .prefix("atomsan-")
-        .tempdir()
-        .context("cannot make a directory for recordings")?;
-    let [name, arguments @ ..] = program else {
+    let [name, arguments @ ..] = args.program.as_slice() else {
         return Ok(Exit::Usage);
     };
-    let mut command = Command::new(name);
-    command
+    let recordings = recorded::directory()?;
+    let status = Command::new(name)
         .args(arguments)
-        .env("ATOMSAN_DIR", recordings.path())
-        .env("ATOMSAN_MEMORY", args.memory.unwrap_or_else(recorded::default_memory).to_string())
-        .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?));
-    let status = command
+        .envs(recorded::environment(&args.recorded, recordings.path()))
+        .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?))
         .status()
         .with_context(|| format!("cannot run {}", name.display()))?;
-    let found = recorded::check_all(recordings.path(), roots, args)?;
+    let found = recorded::check_all(recordings.path(), &[], &args.recorded)?;
     Ok(verdict(status, found))
 }
 
@@ -68,7 +57,7 @@ fn library_path(directory: &std::path::Path) -> OsString {
 }
 
 /// The program's own status, unless it succeeded and there is something to say.
-fn verdict(status: ExitStatus, found: Exit) -> Exit {
+pub(crate) fn verdict(status: ExitStatus, found: Exit) -> Exit {
     match (status.code(), status.signal()) {
         (Some(0), _) => found,
         (Some(code), _) => Exit::Program(code as u8),

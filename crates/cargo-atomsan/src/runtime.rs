@@ -8,8 +8,9 @@
 //! | `libatomsan_rt.so` | programs that were linked by `atomsan cc` or `cargo atomsan` |
 //! | `libtsan.so` | the linker, when gcc asks for ThreadSanitizer's |
 //! | `libtsan.so.0`, `.2` | programs that gcc linked with `-fsanitize=thread` |
-//! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
+//! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
 
+use crate::linker;
 use anyhow::{Context as _, bail};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -33,7 +34,7 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     let executable = std::env::current_exe().context("cannot find this executable")?;
     executable.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
-    if !directory.join("checker").exists() {
+    if !directory.join(linker::NAME).exists() {
         unpack(&directory, &executable)
             .with_context(|| format!("cannot unpack the runtime into {}", directory.display()))?;
     }
@@ -60,7 +61,7 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),
         ("libtsan.so.2", Path::new(NAME)),
-        ("checker", executable),
+        (linker::NAME, executable),
     ] {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;

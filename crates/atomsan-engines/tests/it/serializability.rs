@@ -54,9 +54,16 @@ fn withdraw_is_split_at_the_lock() {
     let verdict = velodrome(&Trace::parse(WITHDRAW));
     let finding = &verdict.findings[0];
     assert_eq!(finding.index, 12, "the second acquire closes the cycle");
-    assert_eq!(finding.culprit.between.0.0, 4, "the read: data says more than locks");
+    assert_eq!(
+        finding.culprit.between.0.0, 4,
+        "the read: data says more than locks"
+    );
     assert_eq!(finding.culprit.between.1.0, 14, "the acquire");
-    assert_eq!(verdict.findings[1].anomaly, Anomaly::LostUpdate, "the write");
+    assert_eq!(
+        verdict.findings[1].anomaly,
+        Anomaly::LostUpdate,
+        "the write"
+    );
     assert_eq!(aerodrome(&Trace::parse(WITHDRAW)).findings[0].index, 12);
 }
 

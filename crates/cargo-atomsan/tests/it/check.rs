@@ -116,7 +116,10 @@ fn a_specification_chooses_the_transactions() {
 fn without_sync_edges_locks_do_not_order() {
     let text = b"T1|begin(f)|1\nT1|rel(m)|2\nT2|acq(m)|3\nT2|rel(m)|4\nT1|acq(m)|5\nT1|end(f)|6\n";
     assert_eq!(atomsan_with(&["check", "-"], text).code, 66);
-    assert_eq!(atomsan_with(&["check", "--no-sync-edges", "-"], text).code, 0);
+    assert_eq!(
+        atomsan_with(&["check", "--no-sync-edges", "-"], text).code,
+        0
+    );
 }
 
 #[test]
@@ -133,7 +136,11 @@ fn the_result_can_go_to_a_file() {
     let file = folder.path().join("result");
     let said = atomsan_with(&["check", "-o", file.to_str().unwrap(), "-"], BAD);
     assert_eq!((said.code, said.stdout.as_str()), (66, ""));
-    assert!(std::fs::read_to_string(file).unwrap().contains("lost-update"));
+    assert!(
+        std::fs::read_to_string(file)
+            .unwrap()
+            .contains("lost-update")
+    );
 }
 
 #[test]

@@ -54,7 +54,11 @@ fn the_verdicts_are_those_of_the_table() {
         let said = atomsan(&["check", "--json", engines, file.to_str().unwrap()]);
         assert_eq!(said.code, if serializable { 0 } else { 66 }, "{name}");
         for engine in said.json()["engines"].as_array().unwrap() {
-            assert_eq!(engine["clean"], serializable, "{} on {name}", engine["name"]);
+            assert_eq!(
+                engine["clean"], serializable,
+                "{} on {name}",
+                engine["name"]
+            );
         }
     }
 }

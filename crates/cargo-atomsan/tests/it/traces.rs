@@ -9,7 +9,14 @@ fn a_generated_trace_is_serializable_unless_asked_otherwise() {
     let file = file.to_str().unwrap();
     for (violations, code) in [("0", 0), ("0.1", 66)] {
         for seed in ["1", "2", "3"] {
-            let options = ["--events", "50000", "--seed", seed, "--violations", violations];
+            let options = [
+                "--events",
+                "50000",
+                "--seed",
+                seed,
+                "--violations",
+                violations,
+            ];
             let said = atomsan(&[&["gen", "-o", file], &options[..]].concat());
             assert_eq!((said.code, said.stderr.as_str()), (0, ""));
             let engines = "--engine=velodrome,aerodrome";
@@ -23,14 +30,28 @@ fn every_format_gives_the_same_findings() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let std = path("t.std");
-    atomsan(&["gen", "--events", "20000", "--violations", "0.1", "-o", &std]);
+    atomsan(&[
+        "gen",
+        "--events",
+        "20000",
+        "--violations",
+        "0.1",
+        "-o",
+        &std,
+    ]);
     let findings = |file: &str| {
         let json = atomsan(&["check", "--json", file]).json();
         json["findings"].clone()
     };
     let expected = findings(&std);
     assert!(!expected.as_array().unwrap().is_empty());
-    for name in ["t.atrace", "t.std.gz", "t.std.zst", "t.atrace.zst", "t.atrace.gz"] {
+    for name in [
+        "t.atrace",
+        "t.std.gz",
+        "t.std.zst",
+        "t.atrace.zst",
+        "t.atrace.gz",
+    ] {
         let file = path(name);
         let said = atomsan(&["convert", &std, &file]);
         assert_eq!((said.code, said.stderr.as_str()), (0, ""), "{name}");
