@@ -44,14 +44,16 @@ pub struct Options {
 
 impl Options {
     fn is_users(&self, file: &str) -> bool {
-        const OTHERS: [&str; 5] = [
+        const OTHERS: [&str; 6] = [
             "/rustc/",
+            "/rust/deps/",
             "/usr/",
             "/.cargo/registry/",
             "/.cargo/git/",
             "/.rustup/",
         ];
-        if file.is_empty() || file.starts_with("/rustc/") {
+        // The standard library's files are named by where it was built.
+        if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
             return false;
         }
         if self.roots.is_empty() {
@@ -109,6 +111,8 @@ pub struct Events<'a> {
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
     objects: BTreeMap<u64, (u64, ObjectId)>,
     object_count: u32,
+    /// The stacks of threads: where each ends, and whose it is.
+    stacks: BTreeMap<u64, (u64, String)>,
     nodes: Vec<Node>,
     children: FxMap<(u32, u64, u64), u32>,
     places: FxMap<(u32, u64), Place>,
@@ -120,6 +124,14 @@ impl std::fmt::Debug for Events<'_> {
         f.debug_struct("Events")
             .field("cells", &self.cells)
             .finish_non_exhaustive()
+    }
+}
+
+fn thread_name(number: u64) -> String {
+    if number == 0 {
+        "main".into()
+    } else {
+        format!("thread {number}")
     }
 }
 
@@ -143,6 +155,7 @@ impl<'a> Events<'a> {
             sites: HashMap::default(),
             objects: BTreeMap::new(),
             object_count: 0,
+            stacks: BTreeMap::new(),
             nodes: vec![Node {
                 function: None,
                 place: Place::default(),
@@ -159,11 +172,7 @@ impl<'a> Events<'a> {
         }
         let id = ThreadId(self.thread_ids.len() as u32);
         self.thread_ids.insert(number, id);
-        let name = if number == 0 {
-            "main".into()
-        } else {
-            format!("thread {number}")
-        };
+        let name = thread_name(number);
         self.batch.definitions.push(Definition::Thread(name.into()));
         id
     }
@@ -230,7 +239,10 @@ impl<'a> Events<'a> {
             (Some((start, id)), _) => format!("object {}+{}", id.0, address - start),
             (None, Some((name, 0))) => name.to_owned(),
             (None, Some((name, offset))) => format!("{name}+{offset}"),
-            (None, None) => format!("{address:#x}"),
+            (None, None) => match self.stacks.range(..=address).next_back() {
+                Some((_, (end, owner))) if address < *end => format!("a local of {owner}"),
+                _ => format!("{address:#x}"),
+            },
         };
         self.batch.definitions.push(Definition::Var(names::Var {
             name: name.into(),
@@ -427,7 +439,10 @@ impl<'a> Events<'a> {
             ..Thread::default()
         };
         let [low, size] = record.extra;
-        self.cells.renew(&(low..low.saturating_add(size)));
+        let stack = low..low.saturating_add(size);
+        self.cells.renew(&stack);
+        self.stacks
+            .insert(stack.start, (stack.end, thread_name(record.subject)));
     }
 
     fn record(&mut self, slot: usize, record: &Record) {
@@ -501,21 +516,17 @@ impl<'a> Events<'a> {
         }
         self.cells.renew(&range);
         let chain = self.calls(slot);
-        let Place { site, family } = self.place(chain, record.pc());
+        let Place { site, .. } = self.place(chain, record.pc());
         if record.kind == Kind::Free {
             if let Some((_, object)) = self.objects.remove(&range.start) {
                 self.emit(slot, site, Op::Free(object));
             }
             return;
         }
-        if family.is_some() {
-            return;
-        }
         let object = ObjectId(self.object_count);
         self.object_count += 1;
-        self.batch
-            .definitions
-            .push(Definition::Object(format!("object {}", object.0).into()));
+        let name = format!("object {}", object.0);
+        self.batch.definitions.push(Definition::Object(name.into()));
         self.objects.insert(range.start, (range.end, object));
         self.emit(slot, site, Op::Alloc(object));
     }

@@ -169,7 +169,7 @@ answers_zero! {
     __tsan_get_current_report __tsan_get_report_data __tsan_get_report_tag
     __tsan_get_report_stack __tsan_get_report_mop __tsan_get_report_loc
     __tsan_get_report_loc_object_type __tsan_get_report_mutex __tsan_get_report_thread
-    __tsan_get_report_unique_tid __tsan_locate_address __tsan_get_alloc_stack
+    __tsan_get_report_unique_tid __tsan_testonly_shadow_stack_current_size __tsan_locate_address __tsan_get_alloc_stack
     __tsan_java_fini __tsan_java_find __tsan_java_mutex_unlock_rec RunningOnValgrind
     ValgrindSlowdown
 }

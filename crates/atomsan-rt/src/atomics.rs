@@ -138,6 +138,7 @@ fn perform<V: Value, R>(
         let recorded = thread
             .work(|| ownership::atomic(thread, at as usize, V::SIZE, may_write, pc, &operation));
         if let Some(result) = recorded {
+            start::noise();
             return result;
         }
     }
@@ -161,14 +162,11 @@ unsafe extern "C" fn store<V: Value>(at: *mut V, value: V, _order: i32, pc: u64)
 }
 
 unsafe extern "C" fn rmw<V: Value, const OP: u8>(at: *mut V, value: V, _order: i32, pc: u64) -> V {
-    let old = perform(at, true, pc, || {
+    perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
         let (old, new) = unsafe { update(at, |old| old.combine::<OP>(value)) };
         (old, Outcome::Rmw(old.logged(), new.logged()))
-    });
-    // This is how the locks of Rust's standard library are released.
-    start::noise();
-    old
+    })
 }
 
 /// The last argument takes the place of the second order: LLVM's form, which returns what it

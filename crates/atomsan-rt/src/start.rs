@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it nothing is recorded |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
-//! | `ATOMSAN_NOISE` | after one in so many releases, a thread sleeps for a moment |
+//! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
 
 use crate::format::header;
 use crate::{platform, recording, thread};
@@ -30,11 +30,11 @@ const ENVIRONMENT_MAX: usize = 4 << 20;
 
 const DEFAULT_MEMORY: usize = 4 << 30;
 
-/// One in so many releases makes a thread sleep; 0 for none.
+/// One in so many releases and atomic operations makes a thread sleep; 0 for none.
 static NOISE: AtomicU64 = AtomicU64::new(0);
 
-/// Lets other threads in where a lock has been released, now and then, so that more than one
-/// schedule is seen.
+/// Lets other threads in where a step has been made, now and then, so that more than one schedule
+/// is seen.
 #[inline]
 pub(crate) fn noise() {
     let every = NOISE.load(Ordering::Relaxed);
@@ -176,13 +176,14 @@ unsafe extern "C" fn after_fork() {
     if STATE.load(Ordering::Acquire) != ON {
         return;
     }
+    // The parent's log is still mapped here: nothing may be recorded before there is a new one.
+    let thread = thread::pause();
     recording::close();
     if open_recording() {
         // SAFETY: the caller vouches for it.
-        unsafe { thread::after_fork() };
+        unsafe { thread::after_fork(thread) };
     } else {
         STATE.store(OFF, Ordering::Release);
-        platform::set_thread_word(1);
     }
 }
 

@@ -173,22 +173,29 @@ fn take_slot() -> Option<usize> {
     Some(slot)
 }
 
+/// Stops recording the calling thread; what [`after_fork`] takes up again.
+pub(crate) fn pause() -> Option<&'static Thread> {
+    let word = platform::thread_word();
+    platform::set_thread_word(OFF);
+    // SAFETY: as in `current`.
+    (word > OFF).then(|| unsafe { &*(word as *const Thread) })
+}
+
 /// In a child of `fork`: only the calling thread is left, and its log starts anew.
 ///
 /// # Safety
 /// The process must have one thread.
-pub(crate) unsafe fn after_fork() {
+pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
     for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
         SLOT_TABLE[slot].store(null_mut(), Ordering::Release);
         VACANT[slot].store(false, Ordering::Relaxed);
     }
     VACANCIES.store(0, Ordering::Relaxed);
-    let word = platform::thread_word();
-    if word > OFF {
-        // SAFETY: as in `current`.
-        let thread = unsafe { &*(word as *const Thread) };
-        SLOT_TABLE[thread.slot.get() as usize].store(word as *mut Thread, Ordering::Release);
+    if let Some(thread) = thread {
+        let record = core::ptr::from_ref(thread).cast_mut();
+        SLOT_TABLE[thread.slot.get() as usize].store(record, Ordering::Release);
         thread.start_over();
+        platform::set_thread_word(record as usize);
     }
 }
 

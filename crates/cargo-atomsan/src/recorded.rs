@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
 
-    /// Let other threads in after one in N releases of a lock, to see more schedules
+    /// Let other threads in after one in N releases and atomic operations, to see more schedules
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
     pub(crate) noise: Option<u64>,
 
