@@ -13,8 +13,6 @@ pub enum Family {
     FutexMutex,
     /// std's futex reader-writer lock: the low 30 bits count the readers, all ones is a writer.
     FutexRwLock,
-    /// A lock whose lowest bit says whether it is held.
-    LowestBit,
     /// Implementation of something that has no meaning for atomicity, or whose meaning comes
     /// from elsewhere.
     Hidden,
@@ -52,7 +50,20 @@ const TABLE: &[(&str, Family)] = &[
     ("std::io::", Family::Hidden),
     ("alloc::sync::", Family::Hidden),
     ("core::sync::exclusive::", Family::Hidden),
-    ("parking_lot::raw_mutex::RawMutex", Family::LowestBit),
+    // What these order is in the order of the recording; their locks are not events yet.
+    ("parking_lot::", Family::Hidden),
+    ("parking_lot_core::", Family::Hidden),
+    ("lock_api::", Family::Hidden),
+    ("crossbeam_channel::", Family::Hidden),
+    ("crossbeam_deque::", Family::Hidden),
+    ("crossbeam_epoch::", Family::Hidden),
+    ("crossbeam_queue::", Family::Hidden),
+    ("crossbeam_utils::", Family::Hidden),
+    ("dashmap::lock::", Family::Hidden),
+    ("futures_channel::", Family::Hidden),
+    ("once_cell::", Family::Hidden),
+    ("rayon_core::", Family::Hidden),
+    ("tokio::", Family::Hidden),
 ];
 
 /// The family that a function belongs to, if it is synchronisation.
@@ -70,7 +81,6 @@ impl Family {
         const WRITER: u64 = (1 << 30) - 1;
         match self {
             Family::FutexMutex => held(before != 0, after != 0),
-            Family::LowestBit => held(before & 1 != 0, after & 1 != 0),
             Family::FutexRwLock => match (before & WRITER, after & WRITER) {
                 (0, WRITER) => Some(Change::Acquire),
                 (WRITER, 0) => Some(Change::Release),

@@ -17,7 +17,7 @@
 //! | [`threads`], [`locks`], [`memory`] | what the program calls: libc's functions, interposed |
 //! | [`wraps`] | what Rust's standard library hides |
 //! | [`annotations`] | what a program may tell us |
-//! | [`start`] | start, fork, exit |
+//! | [`start`], [`alone`] | start, fork, exit |
 //! | [`platform`] | all that depends on x86-64 Linux |
 #![no_std]
 #![cfg_attr(test, allow(dead_code))]
@@ -28,6 +28,7 @@ extern crate std;
 #[cfg(not(test))]
 extern crate std;
 
+mod alone;
 #[cfg(not(test))]
 mod annotations;
 mod atomics;

@@ -6,13 +6,15 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it nothing is recorded |
+//! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
 //! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
 
+use crate::alone::{self, PathBuffer, join};
 use crate::format::header;
 use crate::{platform, recording, thread};
-use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 const NEW: u8 = 0;
 const STARTING: u8 = 1;
@@ -118,38 +120,45 @@ fn number(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// Opens `$ATOMSAN_DIR/PID.rec`.
-fn open_recording() -> bool {
-    let Some(directory) = variable(b"ATOMSAN_DIR") else {
-        return false;
-    };
-    let mut path = [0u8; 4096];
-    let mut len = 0;
-    let mut push = |bytes: &[u8]| {
-        for &byte in bytes {
-            if let Some(place) = path.get_mut(len) {
-                *place = byte;
-                len += 1;
-            }
-        }
-    };
+/// Whether nobody watches this process (see [`crate::alone`]).
+static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether nobody watches this process.
+pub(crate) fn is_alone() -> bool {
+    ALONE.load(Ordering::Relaxed)
+}
+
+/// Where this process records: `$ATOMSAN_DIR/PID.rec`, or a temporary file if nobody watches.
+pub(crate) fn recording_path(buffer: &mut PathBuffer) -> Option<&CStr> {
     let mut digits = [0u8; 20];
-    push(directory);
-    push(b"/");
-    push(decimal(platform::process_id(), &mut digits));
-    push(b".rec\0");
-    if len == path.len() {
-        return false;
+    let process = decimal(platform::process_id(), &mut digits);
+    match variable(b"ATOMSAN_DIR") {
+        Some(directory) => join(buffer, &[directory, b"/", process, b".rec"]),
+        None => {
+            let directory = variable(b"TMPDIR").unwrap_or(b"/tmp");
+            join(buffer, &[directory, b"/atomsan-", process, b".rec"])
+        }
     }
-    NOISE.store(
-        variable(b"ATOMSAN_NOISE").and_then(number).unwrap_or(0) as u64,
-        Ordering::Relaxed,
-    );
+}
+
+fn open_recording() -> bool {
+    let mut path = [0; 4096];
+    if variable(b"ATOMSAN_DIR").is_none() {
+        if cfg!(test) || alone::checker(&mut path).is_none() {
+            return false;
+        }
+        ALONE.store(true, Ordering::Relaxed);
+    }
+    let noise = variable(b"ATOMSAN_NOISE").and_then(number).unwrap_or(0);
+    NOISE.store(noise as u64, Ordering::Relaxed);
     let memory = variable(b"ATOMSAN_MEMORY")
         .and_then(number)
         .unwrap_or(DEFAULT_MEMORY);
+    let Some(path) = recording_path(&mut path) else {
+        return false;
+    };
     // SAFETY: the path ends with a zero byte, and nobody records yet.
-    let open = unsafe { recording::open(path.as_ptr(), memory) };
+    let open = unsafe { recording::open(path.as_ptr().cast(), memory) };
     if open {
         recording::write_maps();
     }
@@ -235,6 +244,9 @@ mod exported {
         // SAFETY: the handler runs in the child, which has one thread.
         unsafe { __register_atfork(None, None, Some(after_fork), core::ptr::null()) };
         thread::current();
+        if is_alone() {
+            alone::check_at_exit();
+        }
     }
 
     // SAFETY: the loader calls what it finds in these sections, with the C calling convention.

@@ -58,6 +58,8 @@ enum Command {
     Convert(convert::Args),
     Gen(generate::Args),
     Run(run::Args),
+    #[command(hide = true)]
+    Recorded(recorded::Recorded),
     Cargo(cargo::Args),
     Cc(cc::Args),
     #[command(name = "c++")]
@@ -87,6 +89,7 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Convert(args) => convert::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),
         Command::Cc(args) => cc::run(Language::C, &args),
         Command::Cpp(args) => cc::run(Language::Cpp, &args),

@@ -111,6 +111,23 @@ fn default_memory() -> u64 {
     total.map_or(1 << 30, |kilobytes| kilobytes * 1024 / 4)
 }
 
+/// Check a recording of the runtime; for the runtime itself
+#[derive(Debug, clap::Args)]
+pub(crate) struct Recorded {
+    #[command(flatten)]
+    args: Args,
+
+    /// The recording, which is removed
+    file: PathBuf,
+}
+
+/// Checks the recording of a program that was started by itself.
+pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
+    let exit = check_files(std::slice::from_ref(&recorded.file), &[], &recorded.args);
+    let _ = std::fs::remove_file(&recorded.file);
+    exit
+}
+
 /// Checks all recordings in a directory; `roots` are the user's sources.
 pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
@@ -119,6 +136,10 @@ pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> any
         .filter(|path| path.extension().is_some_and(|ending| ending == "rec"))
         .collect();
     files.sort();
+    check_files(&files, roots, args)
+}
+
+fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
     let spec = match &args.spec {
         Some(path) => check::read_spec(path)?,
         None => Spec::default(),
@@ -129,7 +150,7 @@ pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> any
     };
     let mut exit = Exit::Clean;
     let mut seen = Seen::default();
-    for file in &files {
+    for file in files {
         let recording = Recording::open(file)?;
         let options = Options {
             roots: if args.regions == "all" {

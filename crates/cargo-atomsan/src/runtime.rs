@@ -8,6 +8,7 @@
 //! | `libatomsan_rt.so` | programs that were linked by `atomsan cc` or `cargo atomsan` |
 //! | `libtsan.so` | the linker, when gcc asks for ThreadSanitizer's |
 //! | `libtsan.so.0`, `.2` | programs that gcc linked with `-fsanitize=thread` |
+//! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
 //! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
 
 use crate::linker;
@@ -61,6 +62,7 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),
         ("libtsan.so.2", Path::new(NAME)),
+        ("checker", executable),
         (linker::NAME, executable),
     ] {
         let _ = fs::remove_file(&temporary);

@@ -157,3 +157,53 @@ fn built_by_gcc_for_thread_sanitizer() {
     }
     check(&source, &program);
 }
+
+/// `atomsan cc prog.c -o prog && ./prog` is enough.
+#[test]
+fn a_program_that_nobody_watches_is_checked_at_exit() {
+    let out = tempfile::tempdir().unwrap();
+    let run = |name: &str, tail: &str| {
+        let source = root().join("tests/programs/c").join(name);
+        let text = fs::read_to_string(source)
+            .unwrap()
+            .replace("    return 0;\n", tail);
+        let (source, program) = (out.path().join("program.c"), out.path().join("program"));
+        fs::write(
+            &source,
+            format!("#include <stdio.h>\n#include <unistd.h>\n{text}"),
+        )
+        .unwrap();
+        succeeds(
+            command()
+                .args(["cc", "-O1"])
+                .arg(&source)
+                .arg("-o")
+                .arg(&program),
+        );
+        let output = Command::new(&program)
+            .env_remove("LD_LIBRARY_PATH")
+            .env("TMPDIR", out.path())
+            .env("ATOMSAN_NOISE", "16")
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(stderr.contains("atomsan: "), "{stderr}");
+        assert!(!fs::read_dir(out.path()).unwrap().any(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .extension()
+                .is_some_and(|ending| ending == "rec")
+        }));
+        (output.status.code(), stdout, stderr)
+    };
+    let (status, stdout, stderr) =
+        run("withdraw-wrong.c", "    printf(\"done\");\n    return 0;\n");
+    assert_eq!((status, stdout.as_str()), (Some(66), "done"), "{stderr}");
+    assert!(stderr.contains("`withdraw` is not atomic"), "{stderr}");
+    let (status, ..) = run("withdraw-wrong.c", "    return 3;\n");
+    assert_eq!(status, Some(3), "the program's own status");
+    let (status, _, stderr) = run("withdraw-right.c", "    _exit(0);\n");
+    assert_eq!(status, Some(0), "{stderr}");
+}
