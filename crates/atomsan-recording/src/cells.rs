@@ -104,6 +104,9 @@ impl Cells {
 
     /// Whether threads share any of these bytes.
     pub fn is_shared(&self, range: &Range<u64>) -> bool {
+        if range.end <= (range.start & !7) + 8 {
+            return self.shared.contains_key(&(range.start & !7));
+        }
         let first = self
             .sorted
             .partition_point(|&granule| granule < range.start & !7);

@@ -12,11 +12,22 @@
 //! inlined or a caller. The chains of calls form a tree ([`Node`]), so that what is known of a
 //! program counter in a chain is worked out once.
 //!
+//! # Inlined functions
+//!
+//! Nothing in the recording tells where an inlined function starts and ends, but the line tables
+//! tell which inlined functions a program counter is in. So an inlined function of the user's is
+//! entered with its first event, and left with the first event that is not in it, or that is on an
+//! earlier line than the last, or that repeats one of its events (the same operation on the same
+//! address at the same place of the source): then a loop has brought the thread back, and this may
+//! be another call. What is missed by that
+//! are regions that loop inside; the aim is not to take two calls for one.
+//!
 //! # Entry points
 //!
 //! The bottom-most function of a thread is not expected to be atomic (the default of
-//! `atomsan_trace::spec`). Rust's test harness calls `test::{{closure}}`, which calls `test`: such a
-//! closure is left out, so that the test is the entry point.
+//! `atomsan_trace::spec`), nor are the closures written in it, which are left out: they are part of
+//! it. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
+//! too, so that the test is the entry point.
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
@@ -31,6 +42,7 @@ use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -80,17 +92,51 @@ struct Node {
 struct Place {
     site: SiteId,
     family: Option<Family>,
+    /// The user's functions that are inlined there: an index into the table of these.
+    inlined: u32,
+    /// The line in the user's code.
+    line: u32,
+    /// The place in the source, with everything that is inlined.
+    location: u32,
+}
+
+/// An operation, for finding out that it is repeated: its place, kind and subject.
+type Operation = (u32, Kind, u64);
+
+/// A function that is being executed, and what is inlined into it.
+#[derive(Debug, Default)]
+struct Call {
+    node: u32,
+    inlined: u32,
+    line: u32,
+    /// What was done since the inlined functions were entered.
+    seen: Vec<Operation>,
 }
 
 const ROOT: u32 = 0;
 
+/// Whether a function is a closure, in either way of writing its name: `f::{{closure}}`,
+/// `f::{closure#0}`.
+fn is_closure(function: &str) -> bool {
+    function.contains("::{")
+}
+
+/// The function that a closure is written in.
+fn written_in(function: &str) -> &str {
+    function
+        .split_once("::{")
+        .map_or(function, |(outer, _)| outer)
+}
+
 #[derive(Debug, Default)]
 struct Thread {
     id: ThreadId,
-    stack: Vec<u32>,
-    /// How many of the stack's functions have been announced.
-    announced: usize,
-    /// A closure at the bottom that may turn out to be a test's.
+    stack: Vec<Call>,
+    /// The functions of the user's that it is in; `None` for one that is part of another.
+    open: Vec<Option<FunctionId>>,
+    /// The bottom-most of them.
+    entry: Option<FunctionId>,
+    /// Its `Enter`, until it is clear that it is not the closure of a test.
     held_back: Option<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
@@ -115,6 +161,11 @@ pub struct Events<'a> {
     stacks: BTreeMap<u64, (u64, String)>,
     nodes: Vec<Node>,
     children: FxMap<(u32, u64, u64), u32>,
+    /// Chains of inlined functions, outermost first, with the place of each call; the first one is
+    /// empty.
+    inlined: Vec<Vec<(FunctionId, SiteId)>>,
+    inlined_ids: HashMap<Vec<(FunctionId, SiteId)>, u32, FxBuildHasher>,
+    locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
     places: FxMap<(u32, u64), Place>,
     batch: Batch,
 }
@@ -161,6 +212,9 @@ impl<'a> Events<'a> {
                 place: Place::default(),
             }],
             children: FxMap::default(),
+            inlined: vec![Vec::new()],
+            inlined_ids: HashMap::default(),
+            locations: HashMap::default(),
             places: FxMap::default(),
             batch: Batch::default(),
         }
@@ -265,10 +319,15 @@ impl<'a> Events<'a> {
             .iter()
             .rev()
             .find_map(|frame| models::family(&frame.function));
+        let next = self.locations.len() as u32;
+        let location = *self.locations.entry(frames.clone()).or_insert(next);
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
                 family,
+                inlined: self.inlined_at(&frames),
+                line: frames[at].line,
+                location,
             },
             None => {
                 let caller = self.nodes[chain as usize].place;
@@ -279,11 +338,34 @@ impl<'a> Events<'a> {
                         caller.site
                     },
                     family: caller.family.or(family),
+                    inlined: 0,
+                    line: 0,
+                    location,
                 }
             }
         };
         self.places.insert((chain, pc), place);
         place
+    }
+
+    /// The user's functions among the frames that are inlined into the last one.
+    fn inlined_at(&mut self, frames: &[Frame]) -> u32 {
+        let mut chain = Vec::new();
+        for (at, frame) in frames.iter().enumerate().rev().skip(1) {
+            if self.options.is_users(&frame.file) {
+                let function = self.function(&frame.function);
+                chain.push((function, self.site(&frames[at + 1..])));
+            }
+        }
+        if chain.is_empty() {
+            return 0;
+        }
+        let next = self.inlined.len() as u32;
+        let id = *self.inlined_ids.entry(chain.clone()).or_insert(next);
+        if id == next {
+            self.inlined.push(chain);
+        }
+        id
     }
 
     fn node(&mut self, chain: u32, call: u64, code: u64) -> u32 {
@@ -320,53 +402,122 @@ impl<'a> Events<'a> {
     fn enter(&mut self, slot: usize, record: &Record) {
         let chain = self.calls(slot);
         let node = self.node(chain, record.subject, record.second);
-        self.threads[slot].stack.push(node);
-        let Node {
-            function: Some(function),
-            place,
-        } = self.nodes[node as usize]
-        else {
-            return;
-        };
-        let thread = &mut self.threads[slot];
-        if let Some(Event {
-            op: Op::Enter(closure),
-            ..
-        }) = thread.held_back
-        {
-            let names = &self.function_names;
-            if names[closure.index()].strip_suffix("::{{closure}}")
-                == Some(&names[function.index()])
-            {
-                thread.held_back = None;
-            }
+        let Node { function, place } = self.nodes[node as usize];
+        self.settle(slot, place, record);
+        if let Some(function) = function {
+            self.announce(slot, function, place.site);
         }
-        thread.announced += 1;
+        self.threads[slot].stack.push(Call {
+            node,
+            ..Call::default()
+        });
+    }
+
+    /// A function of the user's is entered.
+    fn announce(&mut self, slot: usize, function: FunctionId, site: SiteId) {
+        let thread = &mut self.threads[slot];
         let event = Event {
             thread: thread.id,
-            site: place.site,
+            site,
             op: Op::Enter(function),
         };
-        if thread.announced == 1 && self.function_names[function.index()].ends_with("::{{closure}}")
-        {
-            thread.held_back = Some(event);
-            return;
+        let name = &self.function_names[function.index()];
+        thread.open.push(Some(function));
+        match thread.entry {
+            // It may be a test's closure, and not the entry point itself.
+            None => {
+                thread.entry = Some(function);
+                thread.held_back = Some(event);
+                return;
+            }
+            Some(entry) => {
+                let entry = &self.function_names[entry.index()];
+                if thread.held_back.is_some() && is_closure(entry) && written_in(entry) == &**name {
+                    thread.entry = Some(function);
+                    thread.held_back = None;
+                } else if is_closure(name) && written_in(name) == written_in(entry) {
+                    if let Some(open) = thread.open.last_mut() {
+                        *open = None;
+                    }
+                    return;
+                }
+            }
         }
         self.emit(slot, event.site, event.op);
     }
 
-    fn exit(&mut self, slot: usize) {
-        let Some(node) = self.threads[slot].stack.pop() else {
-            return;
-        };
-        if let Some(function) = self.nodes[node as usize].function {
-            self.threads[slot].announced -= 1;
+    /// The innermost function of the user's is left.
+    fn conclude(&mut self, slot: usize) {
+        let thread = &mut self.threads[slot];
+        let left = thread.open.pop();
+        if thread.open.is_empty() {
+            thread.entry = None;
+        }
+        if let Some(Some(function)) = left {
             self.emit(slot, SiteId::UNKNOWN, Op::Exit(function));
         }
     }
 
+    fn exit(&mut self, slot: usize) {
+        let Some(call) = self.threads[slot].stack.pop() else {
+            return;
+        };
+        self.leave_inlined(slot, call.inlined, 0);
+        if self.nodes[call.node as usize].function.is_some() {
+            self.conclude(slot);
+        }
+    }
+
+    /// Leaves inlined functions, the innermost first, until `keep` are left.
+    fn leave_inlined(&mut self, slot: usize, inlined: u32, keep: usize) {
+        for _ in keep..self.inlined[inlined as usize].len() {
+            self.conclude(slot);
+        }
+    }
+
+    /// Enters and leaves inlined functions so that the thread is in those of a place.
+    fn settle(&mut self, slot: usize, place: Place, record: &Record) {
+        let Some(call) = self.threads[slot].stack.last_mut() else {
+            return;
+        };
+        let was = call.inlined;
+        if was == 0 && place.inlined == 0 {
+            return;
+        }
+        let operation = (place.location, record.kind, record.subject);
+        let back = was == place.inlined && place.line < call.line;
+        let again = back || call.seen.contains(&operation);
+        call.line = place.line;
+        if again || was == 0 {
+            call.seen.clear();
+        }
+        call.seen.push(operation);
+        call.inlined = place.inlined;
+        if was == place.inlined && !again {
+            return;
+        }
+        let (old, new) = (
+            &self.inlined[was as usize],
+            &self.inlined[place.inlined as usize],
+        );
+        let same = old
+            .iter()
+            .zip(new)
+            .take_while(|(old, new)| old == new)
+            .count();
+        let keep = if again { 0 } else { same };
+        self.leave_inlined(slot, was, keep);
+        for at in keep..self.inlined[place.inlined as usize].len() {
+            let (function, site) = self.inlined[place.inlined as usize][at];
+            self.announce(slot, function, site);
+        }
+    }
+
     fn calls(&self, slot: usize) -> u32 {
-        self.threads[slot].stack.last().copied().unwrap_or(ROOT)
+        self.threads[slot]
+            .stack
+            .last()
+            .map_or(ROOT, |call| call.node)
     }
 
     fn access(&mut self, slot: usize, site: SiteId, range: Range<u64>, op: impl Fn(VarId) -> Op) {
@@ -457,8 +608,18 @@ impl<'a> Events<'a> {
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             _ => {}
         }
-        let Place { site, family } = self.place(chain, record.pc());
-        if let Some(range) = record.range() {
+        let range = record.range();
+        // What one thread has to itself is not worth a look at the line tables.
+        if range
+            .as_ref()
+            .is_some_and(|range| !self.cells.is_shared(range))
+        {
+            return;
+        }
+        let place = self.place(chain, record.pc());
+        self.settle(slot, place, record);
+        let Place { site, family, .. } = place;
+        if let Some(range) = range {
             match (family, record.kind) {
                 (Some(family), Kind::AtomicRmw) => {
                     if let Some(change) = family.change(record.extra[0], record.extra[1]) {

@@ -135,14 +135,13 @@ fn environment(workspace: &Workspace) -> anyhow::Result<Vec<(String, OsString)>>
         .with_context(|| format!("cannot make {}", directory.display()))?;
     linker::prepare(&toolchain.std, &directory)?;
     let target = toolchain.host.to_uppercase().replace('-', "_");
-    let flags: Vec<String> = [INSTRUMENTATION, ALWAYS]
+    let mut flags: Vec<String> = [INSTRUMENTATION, ALWAYS]
         .concat()
         .into_iter()
         .map(str::to_owned)
         .collect();
-    let linker = format!("-Clinker={}", runtime.join(linker::NAME).display());
-    let mut rustdoc = flags.clone();
-    rustdoc.push(linker);
+    // As a flag, because cargo would use a configured linker for build scripts too.
+    flags.push(format!("-Clinker={}", runtime.join(linker::NAME).display()));
     let mut environment: Vec<(String, OsString)> = vec![
         (
             "CARGO_ENCODED_RUSTFLAGS".into(),
@@ -150,14 +149,10 @@ fn environment(workspace: &Workspace) -> anyhow::Result<Vec<(String, OsString)>>
         ),
         (
             "CARGO_ENCODED_RUSTDOCFLAGS".into(),
-            encoded("RUSTDOCFLAGS", &rustdoc),
+            encoded("RUSTDOCFLAGS", &flags),
         ),
         ("CARGO_TARGET_DIR".into(), directory.clone().into()),
         ("CARGO_BUILD_TARGET".into(), toolchain.host.into()),
-        (
-            format!("CARGO_TARGET_{target}_LINKER"),
-            runtime.join(linker::NAME).into(),
-        ),
         (linker::DIRECTORY.into(), directory.into()),
     ];
     if let Some(real) = std::env::var_os(format!("CARGO_TARGET_{target}_LINKER")) {

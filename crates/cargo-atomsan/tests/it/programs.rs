@@ -124,18 +124,27 @@ fn cpp() {
     compiled("cpp", "cpp", "c++");
 }
 
-#[test]
-fn rust() {
+fn rust_programs(profile: &str, directory: &str) {
     let project = root().join("tests/programs/rust");
-    succeeds(
-        command()
-            .current_dir(&project)
-            .args(["cargo", "build", "--quiet"]),
-    );
+    let arguments = ["cargo", "build", "--quiet", "--profile", profile];
+    succeeds(command().current_dir(&project).args(arguments));
+    let built = project
+        .join("target/atomsan/x86_64-unknown-linux-gnu")
+        .join(directory);
     for source in programs("rust/src/bin", "rs") {
-        let built = project.join("target/atomsan/x86_64-unknown-linux-gnu/debug");
         check(&source, &built.join(source.file_stem().unwrap()));
     }
+}
+
+#[test]
+fn rust() {
+    rust_programs("dev", "debug");
+}
+
+/// Functions that are inlined are still regions.
+#[test]
+fn rust_optimised() {
+    rust_programs("release", "release");
 }
 
 /// A program that gcc built for ThreadSanitizer is checked as it is.
