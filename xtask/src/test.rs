@@ -23,7 +23,10 @@ pub(crate) fn run() -> Result<()> {
             "--no-deps",
             "--document-private-items",
         ],
-        &[("RUSTDOCFLAGS", "-D warnings")],
+        &[(
+            "RUSTDOCFLAGS",
+            "-D warnings -A rustdoc::private-intra-doc-links",
+        )],
     )?;
     cargo(&["test", "--workspace"], &[])
 }

@@ -51,23 +51,40 @@ impl Order for ClockOrder {
         self.clocks.is_alive(tx)
     }
 
+    fn alive(&self) -> usize {
+        self.clocks.alive()
+    }
+
+    fn retain(&mut self, keep: impl Fn(TxRef) -> bool) {
+        self.clocks.retain(keep);
+    }
+
     #[inline]
     fn edge(&mut self, from: &Access, to: &Access) -> Edge {
         self.clocks.order(from.tx, to.tx)
     }
 }
 
+/// Fewer transactions than this are not worth forgetting any.
+const FEW: usize = 1 << 10;
+
 /// The engine.
 #[derive(Debug)]
 pub struct Aerodrome {
     transactions: Transactions<ClockOrder>,
+    most_alive: usize,
 }
 
 impl Aerodrome {
     /// Nothing has happened yet.
     pub fn new(options: Options) -> Self {
         Aerodrome {
-            transactions: Transactions::new(ClockOrder::default(), options.sync_edges),
+            transactions: Transactions::new(
+                ClockOrder::default(),
+                options.sync_edges,
+                options.keep.unwrap_or(FEW),
+            ),
+            most_alive: 0,
         }
     }
 }
@@ -83,13 +100,15 @@ impl Engine for Aerodrome {
             .event(at, cx, |transactions, from, to, cx| {
                 violation(&transactions.order, from, to, cx);
             });
+        self.most_alive = self.most_alive.max(self.transactions.order.alive());
     }
 
     fn stats(&self) -> Vec<Stat> {
-        vec![Stat {
-            name: "transactions",
-            value: self.transactions.begun(),
-        }]
+        let stat = |name, value| Stat { name, value };
+        vec![
+            stat("transactions", self.transactions.begun()),
+            stat("most transactions kept", self.most_alive as u64),
+        ]
     }
 }
 

@@ -151,6 +151,9 @@ pub struct Clocks {
     idle: Vec<u32>,
     by_ancestors: HashMap<Set, u32, FxBuildHasher>,
     alive: usize,
+    /// Where the generations of new slots start, and the newest one given out.
+    oldest: u32,
+    newest: u32,
     /// A spare list, to save allocations.
     scratch: Vec<u32>,
 }
@@ -164,7 +167,7 @@ impl Clocks {
         });
         let slot = self.dead.pop().unwrap_or_else(|| {
             self.slots.push(Slot {
-                generation: 0,
+                generation: self.oldest,
                 state: State::Dead,
             });
             self.slots.len() as u32 - 1
@@ -174,16 +177,47 @@ impl Clocks {
         entry.state = State::Open(bit);
         // Generation 0 is never alive, so that `TxRef::NONE` is stale everywhere.
         entry.generation = entry.generation.wrapping_add(1).max(1);
+        self.newest = self.newest.max(entry.generation);
         TxRef {
             slot,
             generation: entry.generation,
         }
     }
 
+    /// The newest generation of a handle, for [`Clocks::restart`].
+    pub fn newest(&self) -> u32 {
+        self.newest
+    }
+
+    /// Starts anew, for another purpose and without giving memory back. All handles become stale,
+    /// and stay so; new ones also differ from all handles of other clocks that are not newer than
+    /// `generation`. Every transaction must have been closed.
+    pub fn restart(&mut self, generation: u32) {
+        debug_assert_eq!(self.alive, 0);
+        self.slots.clear();
+        self.dead.clear();
+        self.oldest = generation;
+        self.newest = generation;
+    }
+
     /// Whether the transaction can still be part of a cycle.
     #[inline]
     pub fn is_alive(&self, tx: TxRef) -> bool {
         self.state(tx) != State::Dead
+    }
+
+    /// Whether edges can still lead to the transaction.
+    pub fn is_open(&self, tx: TxRef) -> bool {
+        matches!(self.state(tx), State::Open(_))
+    }
+
+    /// The transaction that is alive in a slot.
+    pub fn at(&self, slot: usize) -> Option<TxRef> {
+        let tx = TxRef {
+            slot: slot as u32,
+            generation: self.slots.get(slot)?.generation,
+        };
+        self.is_alive(tx).then_some(tx)
     }
 
     /// How many transactions are alive.
@@ -281,6 +315,40 @@ impl Clocks {
             self.classes[class as usize].members.push(tx.slot);
             self.slots[tx.slot as usize].state = State::Closed(class);
         }
+    }
+
+    /// Forgets closed transactions that will not be asked for again. The order among the others
+    /// does not change: sets are closed, so nothing is known only through a member.
+    pub fn retain(&mut self, keep: impl Fn(TxRef) -> bool) {
+        let mut forgotten = std::mem::take(&mut self.scratch);
+        let Clocks {
+            classes,
+            active,
+            idle,
+            by_ancestors,
+            slots,
+            ..
+        } = self;
+        active.retain(|&index| {
+            let class = &mut classes[index as usize];
+            class.members.retain(|&slot| {
+                let generation = slots[slot as usize].generation;
+                let keep = keep(TxRef { slot, generation });
+                if !keep {
+                    forgotten.push(slot);
+                }
+                keep
+            });
+            if class.members.is_empty() {
+                by_ancestors.remove(&class.ancestors);
+                idle.push(index);
+            }
+            !class.members.is_empty()
+        });
+        for slot in forgotten.drain(..) {
+            self.kill(slot);
+        }
+        self.scratch = forgotten;
     }
 
     fn kill(&mut self, slot: u32) {
@@ -389,6 +457,42 @@ mod tests {
         assert_eq!(clocks.alive(), 0);
         let again = clocks.open();
         assert_ne!(again, b, "a stale handle stays stale");
+    }
+
+    #[test]
+    fn handles_from_before_a_restart_stay_stale() {
+        let (mut first, mut second) = (Clocks::default(), Clocks::default());
+        let mut old = Vec::new();
+        for _ in 0..3 {
+            let (a, b) = (first.open(), first.open());
+            first.close(a);
+            first.close(b);
+            old.extend([a, b]);
+        }
+        second.restart(first.newest());
+        for _ in 0..4 {
+            let tx = second.open();
+            assert!(second.is_alive(tx));
+            assert!(old.iter().all(|&old| old != tx && !second.is_alive(old)));
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_does_not_change_the_order() {
+        let mut clocks = Clocks::default();
+        let (a, b, c) = (clocks.open(), clocks.open(), clocks.open());
+        assert_eq!(clocks.order(a, b), Edge::Ordered);
+        assert_eq!(clocks.order(b, c), Edge::Ordered);
+        clocks.close(b);
+        clocks.close(c);
+        clocks.retain(|tx| tx == c);
+        assert!(clocks.is_alive(a) && !clocks.is_alive(b) && clocks.is_alive(c));
+        assert_eq!(clocks.alive(), 2);
+        assert_eq!(clocks.order(c, a), Edge::Cycle);
+        clocks.retain(|_| false);
+        assert_eq!(clocks.alive(), 1, "open ones stay");
+        clocks.close(a);
+        assert_eq!(clocks.alive(), 0);
     }
 
     #[derive(Clone, Debug)]

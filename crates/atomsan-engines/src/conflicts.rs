@@ -146,6 +146,20 @@ impl Conflicts {
         }
     }
 
+    /// Calls `each` with everything that is remembered: what can still be depended on.
+    pub fn remembered(&self, mut each: impl FnMut(&Access)) {
+        for var in &self.vars {
+            var.write.iter().chain(&var.reads).for_each(&mut each);
+        }
+        for lock in &self.locks {
+            let releases = lock.releases.iter().chain(&lock.shared_releases);
+            releases.chain(&lock.arrivals).for_each(&mut each);
+        }
+        for thread in &self.threads {
+            thread.last.iter().chain(&thread.forks).for_each(&mut each);
+        }
+    }
+
     /// Remembers an event of transaction `tx`, after its dependences were taken.
     #[inline]
     pub fn remember(&mut self, access: Access) {
@@ -175,6 +189,13 @@ impl Conflicts {
             Some(read) if read.tx == access.tx => {}
             Some(read) => *read = access,
             None => var.reads.push(access),
+        }
+    }
+
+    /// Forgets who accessed a variable.
+    pub fn forget(&mut self, x: VarId) {
+        if let Some(var) = self.vars.get_mut(x.index()) {
+            *var = Var::default();
         }
     }
 

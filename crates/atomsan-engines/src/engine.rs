@@ -49,6 +49,12 @@ pub trait Engine: Send {
     /// The trace has ended.
     fn finish(&mut self, _cx: &mut Context<'_>) {}
 
+    /// What the engine infers besides findings, as the text of a file that it can read again:
+    /// Silver's yields, the result of DoubleChecker's first run.
+    fn product(&self, _names: &Names) -> Option<String> {
+        None
+    }
+
     /// What the engine counted.
     fn stats(&self) -> Vec<Stat> {
         Vec::new()

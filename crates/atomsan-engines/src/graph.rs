@@ -78,6 +78,17 @@ impl<D, E: Copy> Graph<D, E> {
         }
     }
 
+    /// The newest generation of a handle, for [`Graph::restart`].
+    pub fn newest(&self) -> u32 {
+        self.clocks.newest()
+    }
+
+    /// Starts anew with the same memory, for the transactions of another graph whose handles are
+    /// not newer than `generation`; see [`Clocks::restart`].
+    pub fn restart(&mut self, generation: u32) {
+        self.clocks.restart(generation);
+    }
+
     /// Whether the transaction can still be part of a cycle.
     #[inline]
     pub fn is_alive(&self, tx: TxRef) -> bool {
@@ -110,13 +121,57 @@ impl<D, E: Copy> Graph<D, E> {
             return Edge::Ordered;
         }
         let edge = self.clocks.order(from, to);
-        debug_assert_eq!(edge == Edge::Cycle, self.reaches(to, from));
+        // Searching is affordable in small graphs only.
+        debug_assert!(self.alive() > 64 || (edge == Edge::Cycle) == self.reaches(to, from));
         if edge == Edge::Ordered {
             self.edges += 1;
             self.nodes[to.slot()].sources.insert(from);
             self.nodes[from.slot()].out.push((to, data()));
         }
         edge
+    }
+
+    /// Whether the edge would be refused.
+    #[inline]
+    pub fn closes_cycle(&self, from: TxRef, to: TxRef) -> bool {
+        self.clocks.precedes(to, from)
+    }
+
+    /// Forgets the closed transactions that will not be asked for again, and how the others came
+    /// to be ordered: each open transaction gets one edge to each of those that it leads to, with
+    /// the data of the first edge of the path that led there. So there are at most as many edges
+    /// as open transactions times those that are kept, and each [`Graph::path`] from an open
+    /// transaction is still there, only shorter.
+    pub fn retain(&mut self, keep: impl Fn(TxRef) -> bool) {
+        // Which search has seen a slot last.
+        let mut seen = vec![usize::MAX; self.nodes.len()];
+        let mut todo = Vec::new();
+        for slot in 0..self.nodes.len() {
+            let Some(tx) = self.clocks.at(slot).filter(|&tx| self.clocks.is_open(tx)) else {
+                continue;
+            };
+            let mut reached = Vec::new();
+            seen[slot] = slot;
+            for (next, data) in std::mem::take(&mut self.nodes[slot].out) {
+                todo.push(next);
+                while let Some(at) = todo.pop() {
+                    if std::mem::replace(&mut seen[at.slot()], slot) == slot {
+                        continue;
+                    }
+                    if self.clocks.is_open(at) || keep(at) {
+                        reached.push((at, data));
+                    }
+                    todo.extend(self.nodes[at.slot()].out.iter().map(|&(next, _)| next));
+                }
+            }
+            self.nodes[tx.slot()].out = reached;
+        }
+        for slot in 0..self.nodes.len() {
+            if !(self.clocks.at(slot)).is_some_and(|tx| self.clocks.is_open(tx)) {
+                self.nodes[slot].out = Vec::new();
+            }
+        }
+        self.clocks.retain(keep);
     }
 
     /// Replaces the data of a known edge if `better` says so of the old one. An edge that is
@@ -212,6 +267,27 @@ mod tests {
         assert_eq!(graph.alive(), 101);
         graph.close(first);
         assert_eq!(graph.alive(), 0);
+    }
+
+    #[test]
+    fn a_path_survives_the_transactions_it_led_through() {
+        let mut graph = Graph::<(), u32>::default();
+        let first = graph.open(());
+        let mut last = first;
+        for step in 0..100 {
+            let next = graph.open(());
+            assert_eq!(graph.edge(last, next, || step), Edge::Ordered);
+            if last != first {
+                graph.close(last);
+            }
+            last = next;
+        }
+        graph.close(last);
+        graph.retain(|tx| tx == last);
+        assert_eq!(graph.alive(), 2);
+        assert!(graph.closes_cycle(last, first));
+        let path: Vec<u32> = graph.path(first, last).iter().map(|e| e.data).collect();
+        assert_eq!(path, [0]);
     }
 
     #[test]

@@ -5,12 +5,30 @@
 #![forbid(unsafe_code)]
 
 pub mod aerodrome;
+pub mod atomizer;
+pub mod blocks;
 pub mod checker;
 pub mod clocks;
 pub mod conflicts;
+pub mod cooperability;
 pub mod culprit;
+pub mod cycle;
+pub mod deadlocks;
+mod dense;
+pub mod doublechecker;
 pub mod engine;
+pub mod eraser;
+pub mod escape;
+pub mod forgetting;
 pub mod graph;
+pub mod held;
+pub mod locksets;
+pub mod marathon;
+pub mod multilockset;
+pub mod objects;
+pub mod periods;
+pub mod protecting;
+pub mod reduction;
 pub mod regions;
 pub mod transactions;
 pub mod velodrome;

@@ -20,6 +20,7 @@
 use crate::clocks::{Edge, TxRef};
 use crate::conflicts::{Access, Conflicts};
 use crate::engine::{Context, Occurrence};
+use crate::forgetting::Forgetting;
 use crate::regions::{Boundary, Regions};
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
 use smallvec::SmallVec;
@@ -43,12 +44,16 @@ pub trait Order {
     fn close(&mut self, tx: TxRef);
     /// Whether it can still be part of a cycle.
     fn is_alive(&self, tx: TxRef) -> bool;
+    /// How many can.
+    fn alive(&self) -> usize;
+    /// Forgets closed transactions that will not be asked for again.
+    fn retain(&mut self, keep: impl Fn(TxRef) -> bool);
     /// `to` depends on `from`.
     fn edge(&mut self, from: &Access, to: &Access) -> Edge;
 }
 
 /// Turns events into transactions and edges.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Transactions<O> {
     /// Where transactions and edges go.
     pub order: O,
@@ -57,19 +62,22 @@ pub struct Transactions<O> {
     /// The open transaction of each thread.
     current: Vec<TxRef>,
     begun: u64,
+    forgetting: Forgetting,
     /// A spare list, to save allocations.
     sources: SmallVec<[Access; 4]>,
 }
 
 impl<O: Order> Transactions<O> {
-    /// With `sync_edges` false, only memory accesses make edges.
-    pub fn new(order: O, sync_edges: bool) -> Self {
+    /// With `sync_edges` false, only memory accesses make edges. As long as no more than `few`
+    /// transactions are alive, none is [forgotten](Forgetting).
+    pub fn new(order: O, sync_edges: bool, few: usize) -> Self {
         Transactions {
             order,
             regions: Regions::default(),
             conflicts: Conflicts::new(sync_edges),
             current: Vec::new(),
             begun: 0,
+            forgetting: Forgetting::new(few),
             sources: SmallVec::new(),
         }
     }
@@ -114,6 +122,7 @@ impl<O: Order> Transactions<O> {
             }
             Boundary::Begin(region) => {
                 let tx = self.begin(at, region, at.event.site);
+                self.current[thread] = tx;
                 self.inside(at, tx, cx, &mut violation);
             }
             Boundary::End if tx != TxRef::NONE => {
@@ -130,21 +139,28 @@ impl<O: Order> Transactions<O> {
     #[cold]
     fn resume(&mut self, at: &Occurrence) -> TxRef {
         let mut frames = self.regions.frames(at.event.thread).iter();
-        match frames.find(|frame| frame.atomic).copied() {
-            Some(frame) => self.begin(at, frame.function, frame.site),
-            None => TxRef::NONE,
-        }
+        let Some(frame) = frames.find(|frame| frame.atomic).copied() else {
+            return TxRef::NONE;
+        };
+        let tx = self.begin(at, frame.function, frame.site);
+        self.current[at.event.thread.index()] = tx;
+        tx
     }
 
-    fn begin(&mut self, at: &Occurrence, region: FunctionId, entered: SiteId) -> TxRef {
+    /// A regular transaction begins, with this event or right before it. It ends when it is
+    /// [closed](Order::close). With [`Transactions::inside`] and [`Transactions::outside`] this is
+    /// for streams whose transactions are known already; [`Transactions::event`] finds them.
+    pub fn begin(&mut self, at: &Occurrence, region: FunctionId, entered: SiteId) -> TxRef {
         self.begun += 1;
+        if self.forgetting.is_due(self.order.alive()) {
+            self.forget();
+        }
         let thread = at.event.thread;
         let tx = self.order.open(Transaction {
             thread,
             region: Some(region),
             entered,
         });
-        self.current[thread.index()] = tx;
         self.program_order(Access { tx, at: *at });
         tx
     }
@@ -157,8 +173,9 @@ impl<O: Order> Transactions<O> {
         }
     }
 
+    /// An event of regular transaction `tx`, which is open.
     #[inline]
-    fn inside(
+    pub fn inside(
         &mut self,
         at: &Occurrence,
         tx: TxRef,
@@ -179,7 +196,8 @@ impl<O: Order> Transactions<O> {
         self.conflicts.remember(to);
     }
 
-    fn outside(&mut self, at: &Occurrence) {
+    /// An event outside of all regular transactions.
+    pub fn outside(&mut self, at: &Occurrence) {
         let last = self.conflicts.last(at.event.thread);
         let mut tx = last.map_or(TxRef::NONE, |last| last.tx);
         if !self.order.is_alive(tx) {
@@ -190,6 +208,9 @@ impl<O: Order> Transactions<O> {
         }
         let sources = self.living_sources(at, tx);
         if !sources.is_empty() {
+            if self.forgetting.is_due(self.order.alive()) {
+                self.forget();
+            }
             tx = self.order.open(Transaction {
                 thread: at.event.thread,
                 region: None,
@@ -205,6 +226,16 @@ impl<O: Order> Transactions<O> {
         }
         self.sources = sources;
         self.conflicts.remember(Access { tx, at: *at });
+    }
+
+    #[cold]
+    fn forget(&mut self) {
+        let order = &self.order;
+        self.forgetting
+            .mark(&self.conflicts, |tx| order.is_alive(tx));
+        let forgetting = &self.forgetting;
+        self.order.retain(|tx| forgetting.is_referred(tx));
+        self.forgetting.done(self.order.alive());
     }
 
     /// The events that this one depends on, of other transactions that are alive.

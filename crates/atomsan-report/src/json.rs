@@ -14,6 +14,9 @@ pub struct EngineSummary {
     pub findings: usize,
     /// Violations with repetitions.
     pub violations: u64,
+    /// What it infers besides findings, as the text of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<String>,
     /// What it counted.
     pub stats: serde_json::Map<String, serde_json::Value>,
 }

@@ -1,8 +1,8 @@
 //! What a finding is to a person.
 //!
-//! Engines speak in ids. [`fold`] leaves one finding for each mistake, [`resolve`] turns a finding into a [`Report`]: names, places, a
-//! [`Rank`], a fingerprint that survives edits. The renderers ([`terminal`], [`json`]) only ever
-//! see reports.
+//! Engines speak in ids. [`fold()`] leaves one finding for each mistake, and [`resolve()`] turns
+//! it into a [`Report`]: names, places, a [`Rank`], a fingerprint that survives edits. The renderers
+//! ([`terminal`], [`json`]) only ever see reports.
 #![forbid(unsafe_code)]
 
 mod fold;

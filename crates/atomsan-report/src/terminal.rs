@@ -5,6 +5,7 @@
 
 use crate::rank::Rank;
 use crate::resolve::{Place, Report, Step};
+use crate::words;
 use anstyle::{AnsiColor, Style};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -40,9 +41,14 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
         (None, None) => "this region".to_owned(),
     };
     let code = report.anomaly;
+    // Where yields are missing, nobody has said that anything is atomic.
+    let verdict = match code {
+        words::MISSING_YIELD => "needs a yield",
+        _ => "is not atomic",
+    };
     writeln!(
         out,
-        "{style}{word}[{code}]{style:#}{BOLD}: {who} is not atomic: {}{BOLD:#}",
+        "{style}{word}[{code}]{style:#}{BOLD}: {who} {verdict}: {}{BOLD:#}",
         report.message
     )?;
     if let Some(between) = between(report) {

@@ -4,6 +4,8 @@ use atomsan_trace::finding::{Anomaly, Criterion, Role, Status};
 use atomsan_trace::{Names, Op};
 use std::borrow::Cow;
 
+pub(crate) const MISSING_YIELD: &str = "missing-yield";
+
 /// The code that `explain` takes, and machines compare.
 pub(crate) fn code(anomaly: Anomaly) -> &'static str {
     match anomaly {
@@ -15,7 +17,7 @@ pub(crate) fn code(anomaly: Anomaly) -> &'static str {
         Anomaly::Cycle(_) => "cycle",
         Anomaly::NotSerializable => "not-serializable",
         Anomaly::NotReducible => "not-reducible",
-        Anomaly::MissingYield => "missing-yield",
+        Anomaly::MissingYield => MISSING_YIELD,
     }
 }
 

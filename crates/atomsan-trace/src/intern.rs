@@ -34,6 +34,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     bytes: Vec<u8>,
+    /// Where the name of each id ends; the next one begins there.
+    ends: Vec<usize>,
     table: HashTable<Entry>,
     state: RandomState,
 }
@@ -54,6 +56,7 @@ impl Interner {
     ) -> Result<u32, E> {
         let Interner {
             bytes,
+            ends,
             table,
             state,
         } = self;
@@ -80,9 +83,21 @@ impl Interner {
                     id,
                 });
                 bytes.extend_from_slice(name);
+                ends.push(bytes.len());
                 Ok(id)
             }
         }
+    }
+
+    /// Whether this is the name of that id.
+    #[inline]
+    pub(crate) fn is(&self, id: u32, name: &[u8]) -> bool {
+        let id = id as usize;
+        let Some(&end) = self.ends.get(id) else {
+            return false;
+        };
+        let start = if id == 0 { 0 } else { self.ends[id - 1] };
+        &self.bytes[start..end] == name
     }
 
     /// Adds a name and says whether it is new.
@@ -166,6 +181,12 @@ impl Intern {
         self.vars.intern(name, define_var).map(VarId)
     }
 
+    /// Whether this is the name of that variable.
+    #[inline]
+    pub(crate) fn is_var(&self, id: VarId, name: &[u8]) -> bool {
+        self.vars.is(id.0, name)
+    }
+
     /// A place that `key` stands for; `frame` makes it if it is new.
     #[inline]
     pub(crate) fn site(
@@ -232,6 +253,8 @@ mod tests {
         let y = intern.var(b"@0C[1]", true, &mut batch).unwrap();
         let z = intern.var(b"null.A.z", false, &mut batch).unwrap();
         assert_eq!(intern.var(b"@0C.A.x", false, &mut batch).unwrap(), x);
+        assert!(intern.is_var(x, b"@0C.A.x") && intern.is_var(y, b"@0C[1]"));
+        assert!(!intern.is_var(y, b"@0C.A.x") && !intern.is_var(VarId(3), b""));
         assert_eq!((x, y, z), (VarId(0), VarId(1), VarId(2)));
         let var = |name: &str, object, volatile| {
             Definition::Var(Var {

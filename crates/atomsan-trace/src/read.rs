@@ -95,8 +95,6 @@ impl fmt::Display for ReadError {
 /// What a trace was, known when it has been read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Its format.
-    pub format: Option<Format>,
     /// Events delivered.
     pub events: u64,
     /// Lines (or chunks) that were wrong and skipped.
@@ -178,7 +176,11 @@ impl Ledger {
                 message: format!("{message}; use what is there with --lenient"),
             });
         }
-        self.truncated = Some(message);
+        self.truncated = Some(match position {
+            Position::Nowhere => message,
+            Position::Line(line) => format!("{message} (line {line})"),
+            Position::Byte(byte) => format!("{message} (byte {byte})"),
+        });
         Ok(())
     }
 
@@ -260,6 +262,7 @@ pub struct Trace {
     filled: Receiver<Message>,
     empty: Sender<Batch>,
     progress: Progress,
+    format: Format,
     summary: Summary,
     ended: bool,
 }
@@ -313,10 +316,8 @@ pub fn open(source: &Source, options: &ReadOptions) -> Result<Trace, ReadError> 
         filled,
         empty,
         progress,
-        summary: Summary {
-            format: Some(format),
-            ..Summary::default()
-        },
+        format,
+        summary: Summary::default(),
         ended: false,
     })
 }
@@ -326,18 +327,19 @@ fn sniff(blocks: &mut Blocks) -> Result<Format, String> {
     let head = blocks.peek(HEAD, |head| {
         Format::sniff(head, false, &mut looked_at).is_some()
     });
-    if head.is_empty() {
-        if let Some(error) = blocks.failure() {
-            return Err(input_failure(error));
-        }
+    let format = Format::sniff(head, true, &mut looked_at);
+    let empty = head.is_empty();
+    match (format, blocks.failure()) {
+        (Some(format), _) => Ok(format),
+        (None, Some(error)) => Err(input_failure(error)),
         // Nothing at all is a text of no lines.
-        return Ok(Format::Std);
+        (None, None) if empty => Ok(Format::Std),
+        (None, None) => Err(
+            "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or \
+             a binary trace (atrace); name the format with --format if it is one of these"
+                .to_owned(),
+        ),
     }
-    Format::sniff(head, true, &mut looked_at).ok_or_else(|| {
-        "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or a \
-         binary trace (atrace); name the format with --format if it is one of these"
-            .to_owned()
-    })
 }
 
 fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
@@ -355,7 +357,6 @@ fn parse(format: Format, mut blocks: Blocks, mut out: Out, mut ledger: Ledger) {
         return;
     }
     let summary = Summary {
-        format: Some(format),
         events: out.events,
         skipped: ledger.skipped,
         messages: ledger.messages,
@@ -406,8 +407,8 @@ impl Trace {
     }
 
     /// The trace's format.
-    pub fn format(&self) -> Option<Format> {
-        self.summary.format
+    pub fn format(&self) -> Format {
+        self.format
     }
 
     /// What the trace was; complete once [`Trace::next`] has returned `None` or an error.

@@ -11,6 +11,27 @@
 use globset::{GlobBuilder, GlobMatcher};
 use std::path::Path;
 
+/// A glob over a whole name: `*` and `?` match any characters, also `/` and `.`.
+#[derive(Clone, Debug)]
+pub struct Pattern(GlobMatcher);
+
+impl Pattern {
+    /// Parses a pattern; the error says what is wrong with it.
+    pub fn parse(text: &str) -> Result<Pattern, String> {
+        let glob = GlobBuilder::new(text)
+            .literal_separator(false)
+            .backslash_escape(true)
+            .build()
+            .map_err(|error| error.to_string())?;
+        Ok(Pattern(glob.compile_matcher()))
+    }
+
+    /// Whether the whole name matches.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
+}
+
 /// Whether a function is a region that should be atomic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Atomic {
@@ -26,7 +47,7 @@ pub enum Atomic {
 /// A list of patterns that decides for each function whether it should be atomic.
 #[derive(Clone, Debug, Default)]
 pub struct Spec {
-    rules: Vec<(GlobMatcher, bool)>,
+    rules: Vec<(Pattern, bool)>,
     includes: bool,
 }
 
@@ -54,23 +75,16 @@ impl Spec {
                 Some(rest) => (rest.trim(), false),
                 None => (line, true),
             };
-            let glob = GlobBuilder::new(pattern)
-                .literal_separator(false)
-                .backslash_escape(true)
-                .build()
-                .map_err(|error| SpecError {
-                    file: file.display().to_string(),
-                    line: number + 1,
-                    reason: error.to_string(),
-                })?;
+            let error = |reason| SpecError {
+                file: file.display().to_string(),
+                line: number + 1,
+                reason,
+            };
             if pattern.is_empty() {
-                return Err(SpecError {
-                    file: file.display().to_string(),
-                    line: number + 1,
-                    reason: "`!` without a pattern".into(),
-                });
+                return Err(error("`!` without a pattern".into()));
             }
-            spec.rules.push((glob.compile_matcher(), include));
+            let pattern = Pattern::parse(pattern).map_err(error)?;
+            spec.rules.push((pattern, include));
             spec.includes |= include;
         }
         Ok(spec)
@@ -82,7 +96,7 @@ impl Spec {
             .rules
             .iter()
             .rev()
-            .find(|(glob, _)| glob.is_match(name))
+            .find(|(pattern, _)| pattern.matches(name))
         {
             Some((_, true)) => Atomic::Yes,
             Some((_, false)) => Atomic::No,

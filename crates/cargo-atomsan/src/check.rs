@@ -1,9 +1,11 @@
 //! `atomsan check`: traces in, findings out.
 
-use crate::engines::{self, Choices};
+use crate::engines::{self, Choices, Entry, Flags};
 use crate::exit::Exit;
+use crate::format_arg::FormatArg;
 use crate::memory;
 use crate::output::{self, Output};
+use crate::products::Products;
 use crate::progress::Progress;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
@@ -11,7 +13,7 @@ use atomsan_report::json::{Document, EngineSummary};
 use atomsan_report::{Rank, Report, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
-use atomsan_trace::{Format, Names, Spec};
+use atomsan_trace::{Names, Spec};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -42,9 +44,9 @@ pub(crate) struct Args {
     )]
     engine: Vec<String>,
 
-    /// The traces' format; found out by content if not given
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
-    format: Option<Option<Format>>,
+    /// The traces' format; `auto` finds out by content
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    format: FormatArg,
 
     /// Which functions of a trace with calls are transactions
     #[arg(long, value_name = "FILE")]
@@ -53,10 +55,6 @@ pub(crate) struct Args {
     /// Stop at the first violation
     #[arg(long)]
     first: bool,
-
-    /// Only memory accesses order transactions; locks, fork and join do not
-    #[arg(long)]
-    no_sync_edges: bool,
 
     /// Skip what cannot be read instead of stopping
     #[arg(long)]
@@ -81,14 +79,9 @@ pub(crate) struct Args {
     /// Print nothing but errors; the exit status tells
     #[arg(short, long)]
     quiet: bool,
-}
 
-/// `auto` or a format.
-pub(crate) fn parse_format(name: &str) -> Result<Option<Format>, String> {
-    match name {
-        "auto" => Ok(None),
-        name => name.parse().map(Some),
-    }
+    #[command(flatten)]
+    flags: Flags,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -128,10 +121,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(path) => read_spec(path)?,
         None => Spec::default(),
     };
+    let entries = engines::choose(&args.engine)?;
+    let choices = args.flags.choices()?;
     let mut out = Output::open(args.output.as_deref())?;
     let mut exit = Exit::Clean;
+    let mut products = Products::default();
     for path in &args.files {
-        let checked = check(args, path, &spec)?;
+        let checked = check(args, path, &spec, &entries, &choices)?;
+        products.add(&checked.checker)?;
         let reports = reports(&checked.checker);
         if reports
             .iter()
@@ -153,17 +150,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             write_text(&mut out, &checked, &reports, args)?;
         }
     }
+    products.write(&args.flags, &mut out, args.quiet || args.json)?;
     Ok(exit)
 }
 
-fn check(args: &Args, path: &PathBuf, spec: &Spec) -> anyhow::Result<Checked> {
-    let choices = Choices {
-        sync_edges: !args.no_sync_edges,
-    };
-    let engines = engines::choose(&args.engine, &choices)?;
+fn check(
+    args: &Args,
+    path: &PathBuf,
+    spec: &Spec,
+    entries: &[&Entry],
+    choices: &Choices,
+) -> anyhow::Result<Checked> {
+    let engines = entries.iter().map(|entry| entry.make(choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, args.first);
     let options = ReadOptions {
-        format: args.format.flatten(),
+        format: args.format.into(),
         lenient: args.lenient,
     };
     let source = Source::path(path);
@@ -205,6 +206,7 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
         clean: run.findings.list().is_empty(),
         findings: fold(run.findings.list()).len(),
         violations: run.findings.total(),
+        product: run.engine.product(checked.checker.names()),
         stats: if args.stats {
             let stats = run.engine.stats().into_iter();
             stats
@@ -269,6 +271,11 @@ fn write_text(
             }
         }
     }
+    if checked.checker.runs().len() > 1 {
+        for line in verdicts(checked, args.flags.is_single_run()) {
+            out.write(|out| writeln!(out, "{line}"))?;
+        }
+    }
     if args.stats {
         let speed = events as f64 / checked.seconds / 1e6;
         let mut line = format!("{:.2} s, {speed:.1} M events/s", checked.seconds);
@@ -278,4 +285,30 @@ fn write_text(
         out.write(|out| writeln!(out, "{line}"))?;
     }
     Ok(())
+}
+
+/// Who says what, and whether those who must agree do.
+fn verdicts(checked: &Checked, single_run: bool) -> Vec<String> {
+    let named = |clean: bool| -> Vec<&str> {
+        let runs = checked.checker.runs().iter();
+        runs.filter(|run| run.findings.list().is_empty() == clean)
+            .map(|run| run.engine.name())
+            .collect()
+    };
+    let (clean, found) = (named(true), named(false));
+    let mut lines = Vec::new();
+    for (word, names) in [("clean", &clean), ("findings", &found)] {
+        if !names.is_empty() {
+            lines.push(format!("{}: {word}: {}", checked.file, names.join(", ")));
+        }
+    }
+    let precise = |names: &[&str]| names.iter().any(|name| engines::PRECISE.contains(name));
+    if single_run && precise(&clean) && precise(&found) {
+        lines.push(format!(
+            "{}: {} must agree and do not: please report this as a bug in atomsan",
+            checked.file,
+            engines::PRECISE.join(", ")
+        ));
+    }
+    lines
 }

@@ -1,11 +1,10 @@
 //! `atomsan convert`: from one trace format to another.
 
-use crate::check::parse_format;
 use crate::destination::{Destination, Flags};
 use crate::exit::{Exit, UsageError};
+use crate::format_arg::FormatArg;
 use crate::output;
 use crate::progress::Progress;
-use atomsan_trace::Format;
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions};
 use std::path::PathBuf;
@@ -29,9 +28,9 @@ pub(crate) struct Args {
     #[arg(value_name = "TO")]
     into: PathBuf,
 
-    /// The format to read; found out by content if not given
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
-    format: Option<Option<Format>>,
+    /// The format to read; `auto` finds out by content
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    format: FormatArg,
 
     /// Skip what cannot be read instead of stopping
     #[arg(long)]
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Err(UsageError("a trace cannot be converted into itself".to_owned()).into());
     }
     let options = ReadOptions {
-        format: args.format.flatten(),
+        format: args.format.into(),
         lenient: args.lenient,
     };
     let source = Source::path(&args.from);

@@ -1,13 +1,262 @@
 //! Which engines there are, and how the command line asks for them.
 
 use crate::exit::UsageError;
-use atomsan_engines::{Engine, aerodrome, velodrome};
+use anyhow::Context as _;
+use atomsan_engines::cooperability::yields::Yields;
+use atomsan_engines::doublechecker::places::Granularity;
+use atomsan_engines::doublechecker::runs::StaticInfo;
+use atomsan_engines::marathon::Choice;
+use atomsan_engines::marathon::declaration::Declaration;
+use atomsan_engines::{
+    Engine, aerodrome, atomizer, blocks, cooperability, doublechecker, marathon, reduction,
+    velodrome,
+};
+use std::path::{Path, PathBuf};
 
-/// What the flags say to the engines.
+/// The flags of single engines.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// Only memory accesses order transactions; locks, fork and join do not
+    #[arg(long)]
+    no_sync_edges: bool,
+
+    /// How much is compared: one variable, two transactions, any number of them
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "2v",
+        help_heading = "blocks"
+    )]
+    strength: StrengthArg,
+
+    /// How many comparisons and trace prefixes may be tried
+    #[arg(long, value_name = "N", default_value_t = blocks::Options::default().limit, help_heading = "blocks")]
+    limit: u64,
+
+    /// Which blocks are expected to be atomic
+    #[arg(
+        long,
+        value_name = "HOW",
+        default_value = "regions",
+        help_heading = "atomizer"
+    )]
+    heuristic: HeuristicArg,
+
+    /// What the programmer says: lines such as `atomic PATTERN` or `no-warn PATTERN`
+    #[arg(long, value_name = "FILE", help_heading = "atomizer")]
+    annotations: Option<PathBuf>,
+
+    /// Switch improvements off
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_delimiter = ',',
+        help_heading = "reduction"
+    )]
+    without: Vec<Improvement>,
+
+    /// Imprecise analysis only; write what it found, for a second run
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "second_run",
+        help_heading = "doublechecker"
+    )]
+    pub(crate) first_run: Option<PathBuf>,
+
+    /// Check only what first runs found
+    #[arg(long, value_name = "FILE", help_heading = "doublechecker")]
+    second_run: Vec<PathBuf>,
+
+    /// What is owned as a whole
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "variable",
+        help_heading = "doublechecker"
+    )]
+    granularity: GranularityArg,
+
+    /// Take yields to be where an earlier run of silver inferred them
+    #[arg(long, value_name = "FILE", help_heading = "copper and silver")]
+    yields: Vec<PathBuf>,
+
+    /// Atomic regions have a yield before and after them
+    #[arg(long, help_heading = "copper and silver")]
+    regions_yield: bool,
+
+    /// Compare the yields inferred with those inferred before
+    #[arg(long, value_name = "FILE", help_heading = "copper and silver")]
+    pub(crate) against: Vec<PathBuf>,
+
+    /// Write the yields inferred
+    #[arg(long, value_name = "FILE", help_heading = "copper and silver")]
+    pub(crate) write_yields: Option<PathBuf>,
+
+    /// A declaration of atomic sets and units of work, instead of the heuristics
+    #[arg(long, value_name = "FILE", help_heading = "marathon")]
+    sets: Option<PathBuf>,
+
+    /// All variables are one atomic set
+    #[arg(long, conflicts_with = "sets", help_heading = "marathon")]
+    one_set: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum StrengthArg {
+    /// Theorem 3.
+    #[value(name = "1v")]
+    One,
+    /// Theorem 4.
+    #[value(name = "2v")]
+    Two,
+    /// Theorem 5.
+    Cyclic,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum HeuristicArg {
+    /// Labelled regions and functions.
+    Regions,
+    /// Those, and each synchronised block.
+    ExportSynch,
+    /// Synchronised blocks.
+    Synch,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum Improvement {
+    Escape,
+    HappenBefore,
+    Multilockset,
+    /// Theorem 2.
+    AcqARel,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+enum GranularityArg {
+    Variable,
+    Object,
+}
+
+/// What the flags say, files read.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
-    /// Whether synchronisation makes edges.
-    pub(crate) sync_edges: bool,
+    serializability: velodrome::Options,
+    doublechecker: doublechecker::Options,
+    atomizer: atomizer::Options,
+    reduction: reduction::Options,
+    blocks: blocks::Options,
+    cooperability: cooperability::Options,
+    marathon: marathon::Options,
+}
+
+fn read(path: &Path, what: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the {what} {}", path.display()))
+}
+
+/// The yields of several files together.
+pub(crate) fn read_yields(paths: &[PathBuf]) -> anyhow::Result<Yields> {
+    let mut yields = Yields::default();
+    for path in paths {
+        yields.merge(&Yields::parse(path, &read(path, "yields")?)?);
+    }
+    Ok(yields)
+}
+
+impl Flags {
+    pub(crate) fn choices(&self) -> anyhow::Result<Choices> {
+        let sync_edges = !self.no_sync_edges;
+        Ok(Choices {
+            serializability: velodrome::Options {
+                sync_edges,
+                ..velodrome::Options::default()
+            },
+            doublechecker: doublechecker::Options {
+                mode: self.mode()?,
+                granularity: match self.granularity {
+                    GranularityArg::Variable => Granularity::Variable,
+                    GranularityArg::Object => Granularity::Object,
+                },
+                sync_edges,
+                ..doublechecker::Options::default()
+            },
+            atomizer: self.atomizer()?,
+            reduction: self.reduction(),
+            blocks: blocks::Options {
+                strength: match self.strength {
+                    StrengthArg::One => blocks::Strength::OneVar,
+                    StrengthArg::Two => blocks::Strength::TwoVar,
+                    StrengthArg::Cyclic => blocks::Strength::Cyclic,
+                },
+                limit: self.limit,
+                ..blocks::Options::default()
+            },
+            cooperability: cooperability::Options {
+                sync_edges,
+                regions_yield: self.regions_yield,
+                assumed: read_yields(&self.yields)?,
+            },
+            marathon: marathon::Options {
+                sets: match &self.sets {
+                    Some(path) => {
+                        let text = read(path, "declaration")?;
+                        Choice::Declared(Declaration::parse(path, &text)?)
+                    }
+                    None if self.one_set => Choice::Everything,
+                    None => Choice::Heuristic,
+                },
+            },
+        })
+    }
+
+    /// Whether doublechecker looks at everything, precisely.
+    pub(crate) fn is_single_run(&self) -> bool {
+        self.first_run.is_none() && self.second_run.is_empty()
+    }
+
+    fn mode(&self) -> anyhow::Result<doublechecker::Mode> {
+        if self.first_run.is_some() {
+            return Ok(doublechecker::Mode::FirstRun);
+        }
+        if self.second_run.is_empty() {
+            return Ok(doublechecker::Mode::SingleRun);
+        }
+        let mut info = StaticInfo::default();
+        for path in &self.second_run {
+            info.unite(StaticInfo::parse(path, &read(path, "first run")?)?);
+        }
+        Ok(doublechecker::Mode::SecondRun(info))
+    }
+
+    fn atomizer(&self) -> anyhow::Result<atomizer::Options> {
+        let mut options = atomizer::Options {
+            heuristic: match self.heuristic {
+                HeuristicArg::Regions => atomizer::Heuristic::Regions,
+                HeuristicArg::ExportSynch => atomizer::Heuristic::ExportSynch,
+                HeuristicArg::Synch => atomizer::Heuristic::Synch,
+            },
+            ..atomizer::Options::default()
+        };
+        if let Some(path) = &self.annotations {
+            options.annotations = atomizer::Annotations::parse(path, &read(path, "annotations")?)?;
+        }
+        Ok(options)
+    }
+
+    fn reduction(&self) -> reduction::Options {
+        let mut options = reduction::Options::default();
+        for improvement in &self.without {
+            match improvement {
+                Improvement::Escape => options.escape = false,
+                Improvement::HappenBefore => options.happens_before = false,
+                Improvement::Multilockset => options.multilockset = false,
+                Improvement::AcqARel => options.acq_a_rel = false,
+            }
+        }
+        options
+    }
 }
 
 /// One engine of the catalogue.
@@ -15,43 +264,78 @@ pub(crate) struct Entry {
     /// The name a user asks for it by.
     pub(crate) name: &'static str,
     /// What it does, in a few words.
-    pub(crate) about: &'static str,
+    about: &'static str,
     make: fn(&Choices) -> Box<dyn Engine>,
 }
 
 /// All engines.
-pub(crate) const CATALOGUE: &[Entry] = &[
+const CATALOGUE: &[Entry] = &[
     Entry {
         name: "velodrome",
         about: "observed violations, with the whole cycle (the default)",
-        make: |choices| Box::new(velodrome::Velodrome::new(serializability(choices))),
+        make: |choices| Box::new(velodrome::Velodrome::new(choices.serializability.clone())),
     },
     Entry {
         name: "aerodrome",
-        about: "observed violations, with vector clocks, fastest",
-        make: |choices| Box::new(aerodrome::Aerodrome::new(serializability(choices))),
+        about: "observed violations, with vector clocks, leanest",
+        make: |choices| Box::new(aerodrome::Aerodrome::new(choices.serializability.clone())),
+    },
+    Entry {
+        name: "doublechecker",
+        about: "observed violations: imprecise first, precise on what is left",
+        make: |choices| {
+            let options = choices.doublechecker.clone();
+            Box::new(doublechecker::DoubleChecker::new(options))
+        },
+    },
+    Entry {
+        name: "atomizer",
+        about: "predicted violations, by online reduction",
+        make: |choices| Box::new(atomizer::Atomizer::new(choices.atomizer.clone())),
+    },
+    Entry {
+        name: "reduction",
+        about: "predicted violations, by offline reduction",
+        make: |choices| Box::new(reduction::Reduction::new(choices.reduction)),
+    },
+    Entry {
+        name: "blocks",
+        about: "predicted violations, as unserializable patterns of accesses",
+        make: |choices| Box::new(blocks::Blocks::new(choices.blocks)),
+    },
+    Entry {
+        name: "copper",
+        about: "interference at places without a yield",
+        make: |choices| {
+            let options = choices.cooperability.clone();
+            Box::new(cooperability::copper::Copper::new(options))
+        },
+    },
+    Entry {
+        name: "silver",
+        about: "infers the yields that a program needs",
+        make: |choices| {
+            let options = choices.cooperability.clone();
+            Box::new(cooperability::silver::Silver::new(options))
+        },
+    },
+    Entry {
+        name: "marathon",
+        about: "observed violations of atomic sets",
+        make: |choices| Box::new(marathon::Marathon::new(choices.marathon.clone())),
     },
 ];
 
-fn serializability(choices: &Choices) -> velodrome::Options {
-    velodrome::Options {
-        sync_edges: choices.sync_edges,
-    }
-}
+/// The engines of the same criterion, which must agree on every trace.
+pub(crate) const PRECISE: &[&str] = &["velodrome", "aerodrome", "doublechecker"];
 
 /// The engines with these names; `all` stands for all of them.
-pub(crate) fn choose(names: &[String], choices: &Choices) -> anyhow::Result<Vec<Box<dyn Engine>>> {
+pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
     if names.iter().any(|name| name == "all") {
-        return Ok(CATALOGUE
-            .iter()
-            .map(|entry| (entry.make)(choices))
-            .collect());
+        return Ok(CATALOGUE.iter().collect());
     }
-    let mut engines = Vec::new();
-    for (at, name) in names.iter().enumerate() {
-        if names[..at].contains(name) {
-            continue;
-        }
+    let mut entries: Vec<&Entry> = Vec::new();
+    for name in names {
         let entry = CATALOGUE.iter().find(|entry| entry.name == name);
         let entry = entry.ok_or_else(|| {
             let known: Vec<&str> = CATALOGUE.iter().map(|entry| entry.name).collect();
@@ -60,9 +344,18 @@ pub(crate) fn choose(names: &[String], choices: &Choices) -> anyhow::Result<Vec<
                 known.join(", ")
             ))
         })?;
-        engines.push((entry.make)(choices));
+        if entries.iter().all(|known| known.name != entry.name) {
+            entries.push(entry);
+        }
     }
-    Ok(engines)
+    Ok(entries)
+}
+
+impl Entry {
+    /// A new engine.
+    pub(crate) fn make(&self, choices: &Choices) -> Box<dyn Engine> {
+        (self.make)(choices)
+    }
 }
 
 /// The list for `--help`.

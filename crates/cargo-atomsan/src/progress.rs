@@ -33,7 +33,7 @@ impl Progress {
         let bar = self.bar.get_or_insert_with(|| {
             let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr_with_hz(8));
             let template = match total {
-                Some(_) => "{prefix} {bar:30} {percent:>3}%  {msg}, {eta} left",
+                Some(_) => "{prefix} {bar:30} {percent:>3}%  {msg}",
                 None => "{prefix} {spinner}  {msg}",
             };
             if let Ok(style) = ProgressStyle::with_template(template) {
@@ -43,11 +43,14 @@ impl Progress {
             bar
         });
         bar.set_position(done);
-        let speed = events as f64 / elapsed.as_secs_f64() / 1e6;
-        bar.set_message(format!(
-            "{} events, {speed:.1} M events/s",
-            output::grouped(events)
-        ));
+        let elapsed = elapsed.as_secs_f64();
+        let speed = events as f64 / elapsed / 1e6;
+        let mut message = format!("{} events, {speed:.1} M events/s", output::grouped(events));
+        if let Some(total) = total.filter(|_| done > 0) {
+            let left = elapsed * total.saturating_sub(done) as f64 / done as f64;
+            message.push_str(&format!(", {left:.0} s left"));
+        }
+        bar.set_message(message);
     }
 }
 

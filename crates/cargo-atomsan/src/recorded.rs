@@ -2,7 +2,7 @@
 
 use crate::check;
 use crate::destination::{self, Destination};
-use crate::engines::{self, Choices};
+use crate::engines;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 use anyhow::Context as _;
@@ -15,15 +15,15 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// How the recordings of a program are checked.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Debug, clap::Args)]
 #[group(id = "recorded")]
 pub(crate) struct Args {
-    /// The engines to run, or `all`
+    /// The engines to run, or `all`; by default, what was observed and what is predicted
     #[arg(
         long,
         value_name = "NAME",
         value_delimiter = ',',
-        default_value = "velodrome"
+        default_value = "doublechecker,blocks"
     )]
     pub(crate) engine: Vec<String>,
 
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Write the result to a file instead of standard error
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    flags: engines::Flags,
 }
 
 /// A number of bytes: `2G`, `512M`, `65536`.
@@ -203,8 +206,9 @@ fn check(
     spec: &Spec,
     args: &Args,
 ) -> anyhow::Result<Checker> {
-    let choices = Choices { sync_edges: true };
-    let engines = engines::choose(&args.engine, &choices)?;
+    let choices = args.flags.choices()?;
+    let entries = engines::choose(&args.engine)?;
+    let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
     let mut kept = match &args.save_trace {
         Some(path) => Some(Destination::open(

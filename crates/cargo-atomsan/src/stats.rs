@@ -1,14 +1,14 @@
 //! `atomsan stats`: what is in a trace, the counts that a paper's table has.
 
-use crate::check::parse_format;
 use crate::exit::Exit;
+use crate::format_arg::FormatArg;
 use crate::output::{self, Output};
 use crate::progress::Progress;
 use anyhow::Context as _;
 use atomsan_engines::regions::{Boundary, Regions};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions};
-use atomsan_trace::{Event, Format, Names, Op};
+use atomsan_trace::{Event, Names, Op};
 use std::path::PathBuf;
 
 /// Show what is in a trace
@@ -19,9 +19,9 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The traces' format; found out by content if not given
-    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
-    format: Option<Option<Format>>,
+    /// The traces' format; `auto` finds out by content
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    format: FormatArg,
 
     /// Skip what cannot be read instead of stopping
     #[arg(long)]
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     for path in &args.files {
         let source = Source::path(path);
         let options = ReadOptions {
-            format: args.format.flatten(),
+            format: args.format.into(),
             lenient: args.lenient,
         };
         let mut trace = read::open(&source, &options)?;
@@ -160,7 +160,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             out.write(|out| writeln!(out, "{text}"))?;
             continue;
         }
-        let format = trace.format().map_or("", Format::name);
+        let format = trace.format();
         out.write(|out| writeln!(out, "{} ({format})", source.name()))?;
         for (name, value) in rows.iter().filter(|(_, value)| *value > 0) {
             let value = output::grouped(*value);

@@ -2,7 +2,22 @@
 //! against oracles.
 #![allow(unreachable_pub)]
 
+mod atomic_sets;
+mod atomizer;
+mod blocks;
+mod cooperability;
+mod doublechecker;
+mod eraser;
+mod files;
+mod held;
+mod interleavings;
+mod locksets;
+mod marathon;
+mod multilockset;
 mod oracle;
 mod random;
+mod reduction;
+mod rules;
 mod serializability;
+mod sets;
 mod trace;

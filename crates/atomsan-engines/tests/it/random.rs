@@ -5,7 +5,8 @@
 //! choices while shrinking still gives a sensible trace.
 
 use crate::trace::Trace;
-use atomsan_trace::{Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
+use atomsan_trace::names::{Definition, Var};
+use atomsan_trace::{Event, FunctionId, LockId, Names, ObjectId, Op, SiteId, ThreadId, VarId};
 use proptest::prelude::*;
 
 /// What kind of traces.
@@ -46,6 +47,63 @@ pub fn traces(shape: Shape) -> impl Strategy<Value = Trace> {
         2..shape.length,
     )
     .prop_map(move |choices| grow(shape, &choices))
+}
+
+/// Traces of any events in any order, with variables in objects, and functions.
+pub fn arbitrary(length: usize) -> impl Strategy<Value = Trace> {
+    let choice = (0..4u32, 0..25u8, 0..6u32, 0..4u32);
+    prop::collection::vec(choice, 1..length).prop_map(|choices| {
+        let mut names = Names::default();
+        // The last variable, lock, function and object of each kind are not defined.
+        for id in 0..5 {
+            names.define(Definition::Var(Var {
+                name: format!("v{id}").into(),
+                object: (id < 4).then_some(ObjectId(id / 2)),
+                volatile: false,
+            }));
+            names.define(Definition::Function(format!("f{id}").into()));
+        }
+        let event = |(at, &(thread, action, id, object)): (usize, &(u32, u8, u32, u32))| Event {
+            thread: ThreadId(thread),
+            site: SiteId(at as u32 + 1),
+            op: any_op(action, id, object),
+        };
+        let events = choices.iter().enumerate().map(event).collect();
+        Trace { events, names }
+    })
+}
+
+fn any_op(action: u8, id: u32, object: u32) -> Op {
+    let (var, lock, function) = (VarId(id), LockId(id % 3), FunctionId(id));
+    match action {
+        0 => Op::Begin(function),
+        1 => Op::End,
+        2 | 3 => Op::Read(var),
+        4 | 5 => Op::Write(var),
+        6 => Op::AtomicLoad(var),
+        7 => Op::AtomicStore(var),
+        8 => Op::AtomicRmw(var),
+        9 => Op::AtomicRmwFailed(var),
+        10 => Op::Acquire(lock),
+        11 => Op::Release(lock),
+        12 => Op::AcquireShared(lock),
+        13 => Op::ReleaseShared(lock),
+        14 => Op::Wait(lock),
+        15 => Op::Woken(lock),
+        16 => Op::Notify(lock),
+        17 => Op::Fork(ThreadId(object)),
+        18 => Op::Join(ThreadId(object)),
+        19 => Op::Arrive(lock),
+        20 => Op::Leave(lock),
+        21 => Op::Enter(function),
+        22 => Op::Exit(function),
+        23 => Op::Alloc(ObjectId(object)),
+        _ if id.is_multiple_of(2) => Op::Free(ObjectId(object)),
+        _ => Op::RefStore {
+            into: var,
+            object: ObjectId(object),
+        },
+    }
 }
 
 /// A trace from choices: thread, action, target.

@@ -37,7 +37,10 @@ const WITHDRAW: &str = "
 
 #[test]
 fn withdraw_is_a_lost_update_without_the_lock_edges() {
-    let options = Options { sync_edges: false };
+    let options = Options {
+        sync_edges: false,
+        ..Options::default()
+    };
     let verdict = Trace::parse(WITHDRAW).run(Velodrome::new(options));
     assert_eq!(verdict.findings.len(), 1);
     let finding = &verdict.findings[0];
@@ -98,6 +101,26 @@ fn every_edge_of_a_longer_cycle_is_in_the_finding() {
             finding.edges
         );
     }
+}
+
+#[test]
+fn blame_is_not_on_a_transaction_that_ran_alone() {
+    let verdict = velodrome(&Trace::parse(
+        "t1 begin f
+         t1 w y
+         t2 begin g
+         t2 w x
+         t2 r y
+         t2 end
+         t1 r x
+         t1 end",
+    ));
+    let participants = &verdict.findings[0].participants;
+    let blamed: Vec<(u32, bool)> = participants
+        .iter()
+        .map(|p| (p.thread.0, p.blamed))
+        .collect();
+    assert_eq!(blamed, [(0, true), (1, false)]);
 }
 
 #[test]
@@ -172,7 +195,10 @@ fn waiting_splits_the_transaction() {
 /// Both engines, against the definition and each other.
 fn agree(trace: &Trace, sync_edges: bool) -> Result<(), TestCaseError> {
     let truth = oracle::judge(trace, sync_edges);
-    let options = Options { sync_edges };
+    let options = Options {
+        sync_edges,
+        ..Options::default()
+    };
     let velodrome = trace.run(Velodrome::new(options.clone()));
     let aerodrome = trace.run(Aerodrome::new(options));
     let first = |verdict: &Verdict| verdict.findings.first().map(|finding| finding.index);
@@ -192,7 +218,7 @@ fn agree(trace: &Trace, sync_edges: bool) -> Result<(), TestCaseError> {
 }
 
 /// A witness is a cycle of real conflicts, and blame is what blame is defined to be.
-fn check_witness(
+pub fn check_witness(
     trace: &Trace,
     truth: &oracle::Truth,
     finding: &atomsan_trace::Finding,
@@ -214,14 +240,14 @@ fn check_witness(
             "the next one of the cycle"
         );
         // An edge arrives and the next one leaves in one transaction, or further on in its thread.
-        let (leaving, _) = finding.edges[(number + 1) % count];
-        let leaving = &steps[leaving];
+        let (leaving, arriving) = finding.edges[(number + 1) % count];
+        let (leaving, arriving) = (&steps[leaving], &steps[arriving]);
         prop_assert_eq!(leaving.event.thread, to.event.thread);
         let transaction = |index: u64| truth.transactions[index as usize];
         let blamed = finding.participants[(number + 1) % count].blamed;
+        prop_assert_eq!(blamed, arriving.index < to.index);
         if blamed {
             prop_assert_eq!(transaction(leaving.index), transaction(to.index));
-            prop_assert!(leaving.index < to.index);
         } else {
             prop_assert!(
                 transaction(leaving.index) == transaction(to.index) || leaving.index > to.index
@@ -272,6 +298,23 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(cases(20_000))]
+    #[test]
+    fn forgetting_changes_nothing(trace in random::traces(Shape {
+        threads: 5, length: 120, ..Shape::small()
+    })) {
+        let all = |verdict: Verdict| -> Vec<(u64, u64)> {
+            let findings = verdict.findings.iter();
+            findings.map(|finding| (finding.index, finding.count)).collect()
+        };
+        let expected = all(velodrome(&trace));
+        let options = Options { keep: Some(2), ..Options::default() };
+        prop_assert_eq!(all(trace.run(Velodrome::new(options.clone()))), expected.clone());
+        prop_assert_eq!(all(trace.run(Aerodrome::new(options))), expected);
+    }
+}
+
 /// A comparison is worth something only if both verdicts are common.
 #[test]
 fn random_traces_are_of_both_kinds() {
@@ -286,4 +329,26 @@ fn random_traces_are_of_both_kinds() {
         })
         .count();
     assert!((200..=800).contains(&violating), "{violating} of 1000");
+}
+
+/// A transaction that never ends, and ten thousand others that come after it: what nothing refers
+/// to is forgotten, and the violation at the end is still found.
+#[test]
+fn a_transaction_that_never_ends_does_not_keep_the_rest() {
+    let mut text = String::from("main begin f\nmain w x\nt1 r x\n");
+    for turn in 0..10_000 {
+        text.push_str(&format!("t{} begin g\n", turn % 3 + 1));
+        text.push_str(&format!("t{} w y{}\n", turn % 3 + 1, turn % 2));
+        text.push_str(&format!("t{} end\n", turn % 3 + 1));
+    }
+    text.push_str("main r y0\nmain end\n");
+    let trace = Trace::parse(&text);
+    let last = trace.events.len() as u64 - 2;
+    for verdict in [velodrome(&trace), aerodrome(&trace)] {
+        let found: Vec<u64> = verdict.findings.iter().map(|f| f.index).collect();
+        assert_eq!(found, [last]);
+    }
+    let verdict = aerodrome(&trace);
+    assert_eq!(verdict.stat("transactions"), 10_001);
+    assert!(verdict.stat("most transactions kept") < 3_000);
 }

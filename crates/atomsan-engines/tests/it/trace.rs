@@ -82,6 +82,11 @@ impl Trace {
 
     /// Runs an engine over the whole trace.
     pub fn run(&self, mut engine: impl Engine) -> Verdict {
+        self.feed(&mut engine)
+    }
+
+    /// Runs an engine that has more to say than its verdict.
+    pub fn feed(&self, engine: &mut impl Engine) -> Verdict {
         let mut findings = Findings::default();
         let mut stacks = Stacks::default();
         let occurrences: Vec<Occurrence> = (self.events.iter().enumerate())
@@ -103,6 +108,23 @@ impl Trace {
             findings: findings.into_list(),
             stats: engine.stats(),
         }
+    }
+}
+
+impl Trace {
+    /// The stacks of a finding's steps, innermost function first, joined by `<`; empty ones left
+    /// out.
+    pub fn stacks_of(&self, finding: &Finding) -> Vec<String> {
+        let mut stacks = Stacks::default();
+        self.events.iter().for_each(|event| {
+            stacks.step(event);
+        });
+        let name = |(function, _)| self.names.function_name(function).into_owned();
+        (finding.witness.iter())
+            .map(|step| stacks.frames(step.stack).map(name).collect::<Vec<_>>())
+            .filter(|frames| !frames.is_empty())
+            .map(|frames| frames.join("<"))
+            .collect()
     }
 }
 

@@ -41,7 +41,8 @@
 //! 3. the events, up to the end of the payload.
 //!
 //! Names get ids in the order of their definitions, kind by kind, from 0 (sites: from 1), and are
-//! defined in front of, or in the same chunk as, the first event that uses them.
+//! defined in front of the first definition, and in front of or in the same chunk as the first
+//! event that uses them; anything else is damage.
 //!
 //! # Events
 //!

@@ -35,19 +35,7 @@ impl BadLine {
             found: Some(shown(found)),
         }
     }
-}
 
-impl From<BadName> for BadLine {
-    #[cold]
-    fn from(bad: BadName) -> BadLine {
-        BadLine {
-            expected: bad.0,
-            found: None,
-        }
-    }
-}
-
-impl BadLine {
     fn message<'a>(&'a self, line: &'a [u8]) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             write!(f, "expected {}, found ", self.expected)?;
@@ -58,6 +46,16 @@ impl BadLine {
             }
             Ok(())
         })
+    }
+}
+
+impl From<BadName> for BadLine {
+    #[cold]
+    fn from(bad: BadName) -> BadLine {
+        BadLine {
+            expected: bad.0,
+            found: None,
+        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use crate::random;
 use crate::support::{lenient, read, write};
-use atomsan_trace::names::Var;
+use atomsan_trace::names::{Frame, Site, Var};
 use atomsan_trace::write::AtraceWriter;
-use atomsan_trace::{Batch, Definition, Event, Format, Op, SiteId, ThreadId, VarId};
+use atomsan_trace::{
+    Batch, Definition, Event, Format, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId,
+};
 use proptest::prelude::*;
 
 proptest! {
@@ -35,11 +37,12 @@ fn three_chunks() -> (Vec<u8>, Vec<usize>, Vec<Batch>) {
                     name: format!("x{i}").into(),
                     ..Var::default()
                 }),
+                Definition::Site(Site::default()),
             ],
             events: (0..5)
                 .map(|n| Event {
                     thread: ThreadId(n % (i + 1)),
-                    site: SiteId(n),
+                    site: SiteId(n % (i + 2)),
                     op: Op::Write(VarId(n % (i + 1))),
                 })
                 .collect(),
@@ -68,7 +71,7 @@ fn a_trace_that_is_cut_off_is_used_up_to_its_last_whole_chunk() {
         let chunk = chunks + 1;
         assert!(
             truncated.starts_with(&format!(
-                "the trace is cut off: it ends within or after chunk {chunk}, at byte "
+                "it is cut off within or after chunk {chunk}, at byte "
             )),
             "{truncated}"
         );
@@ -228,21 +231,25 @@ pub fn file_of(payload: &[u8], events: u32) -> Vec<u8> {
 #[test]
 fn the_layout_is_as_documented() {
     let payload = [
-        // Nothing before; four definitions.
-        &[0, 0, 0, 0, 0, 0, 4][..],
+        // Nothing before; seven definitions.
+        &[0, 0, 0, 0, 0, 0, 7][..],
         b"\x00\x02T0",
+        b"\x00\x02T1",
         b"\x01\x01x\x00\x01",
+        b"\x04\x01o",
+        // A variable of object 0, not volatile.
+        b"\x01\x01y\x01\x00",
         b"\x03\x01f",
         // A site in function 0, `a.c:300:2`.
         b"\x05\x01\x01\x03a.c\xac\x02\x02",
         // Site 1: a difference of +1. Nothing else differs from 0.
         &[0x40 | 10, 2],
-        // Thread 3, whose last site is 0; after site 0 came site 1.
-        &[0x20 | 21, 3],
-        // Back to thread 0: after site 1 comes site 0, first of all. Variable 5, object 7.
-        &[0x20 | 0x80 | 24, 0, 10, 7],
+        // Thread 1, whose last site is 0; after site 0 came site 1.
+        &[0x20 | 21, 1],
+        // Back to thread 0: after site 1 comes site 0, first of all. Variable 1, object 0.
+        &[0x20 | 0x80 | 24, 0, 2, 0],
         // The same again, at site 1.
-        &[0x40 | 0x80 | 24, 2, 10, 7],
+        &[0x40 | 0x80 | 24, 2, 2, 0],
     ]
     .concat();
     let whole = read(file_of(&payload, 4));
@@ -253,19 +260,81 @@ fn the_layout_is_as_documented() {
         op,
     };
     let store = Op::RefStore {
-        into: VarId(5),
-        object: atomsan_trace::ObjectId(7),
+        into: VarId(1),
+        object: ObjectId(0),
     };
     assert_eq!(
         whole.events,
         [
             event(0, 1, Op::AtomicLoad(VarId(0))),
-            event(3, 1, Op::Yield),
+            event(1, 1, Op::Yield),
             event(0, 0, store),
             event(0, 1, store),
         ]
     );
     assert!(whole.names.var(VarId(0)).unwrap().volatile);
+    let field = whole.names.var(VarId(1)).unwrap();
+    assert_eq!((field.object, field.volatile), (Some(ObjectId(0)), false));
     let frame = whole.names.site(SiteId(1)).unwrap().frame().unwrap();
     assert_eq!((&*frame.file, frame.line, frame.column), ("a.c", 300, 2));
+}
+
+/// Engines have tables as long as the ids are large, so none may be larger than what is defined.
+#[test]
+fn an_id_that_was_never_defined_is_damage() {
+    let with = |definitions: Vec<Definition>, event: Event| {
+        let definitions = [random::one_of_each(), definitions].concat();
+        let events = vec![event];
+        let batch = Batch {
+            definitions,
+            events,
+        };
+        read(write(&[batch], Format::Atrace).0)
+    };
+    let event = |thread, site, op| Event {
+        thread: ThreadId(thread),
+        site: SiteId(site),
+        op,
+    };
+    assert!(with(vec![], event(0, 1, Op::Yield)).error.is_none());
+    let store = |into, object| Op::RefStore {
+        into: VarId(into),
+        object: ObjectId(object),
+    };
+    for event in [
+        event(1, 0, Op::Yield),
+        event(u32::MAX, 0, Op::End),
+        event(0, 2, Op::Yield),
+        event(0, 0, Op::AtomicRmw(VarId(1))),
+        event(0, 0, Op::Woken(LockId(u32::MAX))),
+        event(0, 0, Op::Exit(FunctionId(1))),
+        event(0, 0, Op::Join(ThreadId(1))),
+        event(0, 0, Op::Free(ObjectId(1))),
+        event(0, 0, store(1, 0)),
+        event(0, 0, store(0, 1)),
+    ] {
+        let said = with(vec![], event);
+        assert!(
+            said.message().contains("names are not defined"),
+            "{event:?}"
+        );
+        assert!(said.events.is_empty());
+    }
+    let var = Var {
+        object: Some(ObjectId(1)),
+        ..Var::default()
+    };
+    let frame = Frame {
+        function: Some(FunctionId(1)),
+        ..Frame::default()
+    };
+    for definition in [
+        Definition::Var(var),
+        Definition::Site(Site {
+            frames: vec![frame],
+        }),
+    ] {
+        let said = with(vec![definition], event(0, 0, Op::Yield));
+        assert!(said.message().contains("refers to one that is not"));
+    }
 }

@@ -1,9 +1,9 @@
 //! Compression, truncation and the threads.
 
 use crate::support::{lenient, read};
-use atomsan_trace::Format;
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions};
+use atomsan_trace::{Format, Names, Op};
 use std::io::Write;
 
 fn text(lines: usize) -> String {
@@ -68,7 +68,11 @@ fn compressed_text_that_is_cut_off_is_read_to_there_and_is_an_error() {
         assert!(lenient.error.is_none());
         assert_eq!(lenient.events.len(), n);
         let truncated = lenient.summary.truncated.expect("the summary says so");
-        assert_eq!(truncated, "the compressed data is cut off here");
+        let line = n + 1;
+        assert_eq!(
+            truncated,
+            format!("the compressed data is cut off here (line {line})")
+        );
     }
 }
 
@@ -87,6 +91,16 @@ fn compressed_data_that_is_damaged_is_an_error() {
 #[test]
 fn a_cut_in_the_very_beginning_is_an_error() {
     let whole = read(&zstd(text(1000).as_bytes())[..6]);
+    assert!(whole.message().contains("cut off"), "{}", whole.message());
+}
+
+#[test]
+fn a_cut_in_the_first_line_is_an_error() {
+    let text = format!("T|r({})|1\n", "x".repeat(200_000));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    encoder.write_all(text.as_bytes()).unwrap();
+    let stored = encoder.finish().unwrap();
+    let whole = read(&stored[..50_000]);
     assert!(whole.message().contains("cut off"), "{}", whole.message());
 }
 
@@ -115,4 +129,80 @@ fn progress_reaches_the_end() {
     }
     let length = compressed.len() as u64;
     assert_eq!(trace.progress(), (length, Some(length)));
+}
+
+/// Whatever an event refers to has been defined by its batch or one before.
+#[test]
+fn names_are_defined_in_front_of_their_use() {
+    let text: String = (0..60_000)
+        .map(|i| match i % 7 {
+            0 => format!("T{}|acq(l{})|{}\n", i / 900, i / 80, i / 3),
+            1 => format!("T{}|begin(f{})|{}\n", i / 900, i / 70, i / 3),
+            _ => format!("T{}|w(@{:X}.f)|{}\n", i / 900, i / 2, i / 3),
+        })
+        .collect();
+    let (atrace, _) = read(&text).write(Format::Atrace);
+    for bytes in [text.into_bytes(), atrace] {
+        let mut names = Names::default();
+        let source = Source::bytes("t", bytes);
+        let mut trace = read::open(&source, &ReadOptions::default()).unwrap();
+        let mut batches = 0;
+        while let Some(batch) = trace.next().unwrap() {
+            batches += 1;
+            for definition in batch.definitions.drain(..) {
+                names.define(definition);
+            }
+            for event in &batch.events {
+                assert!(event.thread.index() < names.threads().len());
+                assert!(names.site(event.site).is_some());
+                match event.op {
+                    Op::Write(x) => assert!(
+                        names
+                            .var(x)
+                            .is_some_and(|x| { x.object.unwrap().index() < names.objects().len() })
+                    ),
+                    Op::Acquire(l) => assert!(l.index() < names.locks().len()),
+                    Op::Begin(f) => assert!(names.function(f).is_some()),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        assert!(batches > 5, "{batches}");
+    }
+}
+
+/// Bytes come in small pieces from a pipe; what has come is delivered before waiting for more.
+#[cfg(unix)]
+#[test]
+fn a_live_trace_is_delivered_as_it_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let fifo = directory.path().join("live.std");
+    let made = std::process::Command::new("mkfifo")
+        .arg(&fifo)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let writer = std::thread::spawn({
+        let fifo = fifo.clone();
+        move || std::fs::OpenOptions::new().write(true).open(fifo).unwrap()
+    });
+    let (first_read, wait) = std::sync::mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let source = Source::path(&fifo);
+        let mut trace = read::open(&source, &ReadOptions::default()).unwrap();
+        let mut events = 0;
+        while let Some(batch) = trace.next().unwrap() {
+            events += batch.events.len();
+            first_read.send(events).unwrap();
+        }
+        assert_eq!(trace.progress().1, None, "nobody knows how long a pipe is");
+        events
+    });
+    let mut pipe = writer.join().unwrap();
+    pipe.write_all(b"T|r(x)|1\nT|w(").unwrap();
+    assert_eq!(wait.recv().unwrap(), 1);
+    pipe.write_all(b"x)|2\n").unwrap();
+    assert_eq!(wait.recv().unwrap(), 2);
+    drop(pipe);
+    assert_eq!(reader.join().unwrap(), 2);
 }

@@ -91,13 +91,100 @@ pub fn definition() -> impl Strategy<Value = Definition> {
     ]
 }
 
+/// Traces in which every name is defined before it is used.
 pub fn batches() -> impl Strategy<Value = Vec<Batch>> {
     let batch =
         (vec(definition(), 0..12), vec(event(), 0..60)).prop_map(|(definitions, events)| Batch {
             definitions,
             events,
         });
-    vec(batch, 0..4)
+    vec(batch, 0..4).prop_map(|mut batches| {
+        let mut defined = Defined::default();
+        for (at, batch) in batches.iter_mut().enumerate() {
+            if at == 0 {
+                batch.definitions.splice(0..0, one_of_each());
+            }
+            let definitions = batch.definitions.iter_mut();
+            definitions.for_each(|definition| defined.define(definition));
+            let events = batch.events.iter_mut();
+            events.for_each(|event| defined.make_defined(event));
+        }
+        batches
+    })
+}
+
+/// A definition of every kind.
+pub fn one_of_each() -> Vec<Definition> {
+    vec![
+        Definition::Thread("t".into()),
+        Definition::Object("o".into()),
+        Definition::Var(Var::default()),
+        Definition::Lock("l".into()),
+        Definition::Function("f".into()),
+        Definition::Site(Site::default()),
+    ]
+}
+
+/// How many names there are so far, to choose from.
+#[derive(Default)]
+struct Defined {
+    threads: u32,
+    vars: u32,
+    locks: u32,
+    functions: u32,
+    objects: u32,
+    sites: u32,
+}
+
+impl Defined {
+    fn define(&mut self, definition: &mut Definition) {
+        match definition {
+            Definition::Thread(_) => self.threads += 1,
+            Definition::Lock(_) => self.locks += 1,
+            Definition::Function(_) => self.functions += 1,
+            Definition::Object(_) => self.objects += 1,
+            Definition::Var(var) => {
+                self.vars += 1;
+                var.object = var.object.map(|o| ObjectId(o.0 % self.objects));
+            }
+            Definition::Site(site) => {
+                self.sites += 1;
+                for frame in &mut site.frames {
+                    frame.function = frame.function.map(|f| FunctionId(f.0 % self.functions));
+                }
+            }
+        }
+    }
+
+    fn make_defined(&self, event: &mut Event) {
+        event.thread.0 %= self.threads;
+        event.site.0 %= self.sites + 1;
+        match &mut event.op {
+            Op::End | Op::Yield => {}
+            Op::Read(x)
+            | Op::Write(x)
+            | Op::AtomicLoad(x)
+            | Op::AtomicStore(x)
+            | Op::AtomicRmw(x)
+            | Op::AtomicRmwFailed(x) => x.0 %= self.vars,
+            Op::Acquire(l)
+            | Op::Release(l)
+            | Op::AcquireShared(l)
+            | Op::ReleaseShared(l)
+            | Op::Wait(l)
+            | Op::Woken(l)
+            | Op::Notify(l)
+            | Op::Arrive(l)
+            | Op::Leave(l) => l.0 %= self.locks,
+            Op::Begin(f) | Op::Enter(f) | Op::Exit(f) => f.0 %= self.functions,
+            Op::Fork(t) | Op::Join(t) => t.0 %= self.threads,
+            Op::Alloc(o) | Op::Free(o) => o.0 %= self.objects,
+            Op::RefStore { into, object } => {
+                into.0 %= self.vars;
+                object.0 %= self.objects;
+            }
+        }
+    }
 }
 
 /// A change to a file.

@@ -27,7 +27,7 @@ const LOG: &str = "\
 fn every_operation() {
     let whole = read(LOG);
     assert!(whole.error.is_none(), "{}", whole.message());
-    assert_eq!(whole.summary.format, Some(Format::Rr));
+    assert_eq!(whole.format, Some(Format::Rr));
     let main = "in elevator/Elevator.main([Ljava/lang/String;)V";
     let run = "in elevator/Lift.run()V";
     assert_eq!(

@@ -11,7 +11,7 @@ fn every_operation() {
          T1|rel(L)|6\nT1|end|7\nT1|end(f)|0\nT0|join(T1)|4294967295\n",
     );
     assert!(whole.error.is_none());
-    assert_eq!(whole.summary.format, Some(Format::Std));
+    assert_eq!(whole.format, Some(Format::Std));
     assert_eq!(
         whole.lines(),
         [
@@ -163,6 +163,13 @@ fn a_message_does_not_write_to_the_terminal_what_the_trace_says() {
         message.contains("found `\\u{1b}[2J\\u{7}\u{e4}`"),
         "{message}"
     );
+}
+
+#[test]
+fn a_thread_without_a_name_is_none_on_the_first_line_too() {
+    let whole = lenient("|r(x)|1\nT|r(x)|2\n", Format::Std);
+    assert_eq!(whole.lines(), ["T read(x) :2:0"]);
+    assert_eq!(whole.summary.skipped, 1);
 }
 
 #[test]

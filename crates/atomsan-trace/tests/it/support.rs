@@ -11,6 +11,7 @@ pub struct Whole {
     pub names: Names,
     pub definitions: Vec<Definition>,
     pub events: Vec<Event>,
+    pub format: Option<Format>,
     pub summary: Summary,
     pub error: Option<ReadError>,
 }
@@ -21,6 +22,7 @@ pub fn read_with(bytes: &[u8], options: &ReadOptions) -> Whole {
         names: Names::default(),
         definitions: Vec::new(),
         events: Vec::new(),
+        format: None,
         summary: Summary::default(),
         error: None,
     };
@@ -31,6 +33,7 @@ pub fn read_with(bytes: &[u8], options: &ReadOptions) -> Whole {
             return whole;
         }
     };
+    whole.format = Some(trace.format());
     loop {
         match trace.next() {
             Ok(Some(batch)) => {

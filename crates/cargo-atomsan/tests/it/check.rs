@@ -157,3 +157,94 @@ fn a_reader_that_has_seen_enough_is_not_an_error() {
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
 }
+
+#[test]
+fn all_engines_run_in_one_pass_and_their_verdicts_are_compared() {
+    let said = atomsan_with(&["check", "--engine", "all", "-"], BAD);
+    assert_eq!(said.code, 66);
+    let found = said
+        .stdout
+        .lines()
+        .find(|line| line.contains(": findings: "));
+    let found = found.unwrap_or_else(|| panic!("{}", said.stdout));
+    for engine in [
+        "velodrome",
+        "aerodrome",
+        "doublechecker",
+        "blocks",
+        "reduction",
+    ] {
+        assert!(found.contains(engine), "{found}");
+    }
+    assert!(!said.stdout.contains("bug in atomsan"));
+}
+
+#[test]
+fn a_second_run_finds_what_the_first_run_points_at() {
+    let folder = tempfile::tempdir().unwrap();
+    let info = folder.path().join("info");
+    let info = info.to_str().unwrap();
+    let engine = ["check", "--json", "--engine", "doublechecker"];
+    let first = atomsan_with(&[&engine[..], &["--first-run", info, "-"]].concat(), BAD);
+    assert_eq!(first.code, 0, "a first run only looks");
+    let text = std::fs::read_to_string(info).unwrap();
+    assert!(text.contains("region f"), "{text}");
+    let second = atomsan_with(&[&engine[..], &["--second-run", info, "-"]].concat(), BAD);
+    assert_eq!(second.code, 66);
+    let single = atomsan_with(&[&engine[..], &["-"]].concat(), BAD);
+    assert_eq!(second.json()["findings"], single.json()["findings"]);
+    std::fs::write(info, "nonsense").unwrap();
+    let bad = atomsan_with(&[&engine[..], &["--second-run", info, "-"]].concat(), BAD);
+    assert_eq!(bad.code, 1);
+    assert!(bad.stderr.contains("--first-run"), "{}", bad.stderr);
+}
+
+#[test]
+fn silver_infers_yields_that_copper_is_content_with() {
+    let text = b"T1|r(x)|2\nT2|w(x)|3\nT1|w(x)|4\n";
+    let folder = tempfile::tempdir().unwrap();
+    let yields = folder.path().join("yields");
+    let yields = yields.to_str().unwrap();
+    let silver = ["check", "--engine", "silver"];
+    let said = atomsan_with(
+        &[&silver[..], &["--write-yields", yields, "-"]].concat(),
+        text,
+    );
+    assert_eq!(said.code, 0, "an inference is not a finding");
+    assert!(said.stdout.contains("1 yield inferred"), "{}", said.stdout);
+    assert!(
+        said.stdout.contains("against location 3, once"),
+        "{}",
+        said.stdout
+    );
+    let said = atomsan_with(&[&silver[..], &["--against", yields, "-"]].concat(), text);
+    assert!(said.stdout.contains("0 new, 1 again"), "{}", said.stdout);
+    let copper = ["check", "-q", "--engine", "copper"];
+    assert_eq!(atomsan_with(&[&copper[..], &["-"]].concat(), text).code, 66);
+    let with = [&copper[..], &["--yields", yields, "-"]].concat();
+    assert_eq!(atomsan_with(&with, text).code, 0);
+}
+
+#[test]
+fn marathon_looks_at_each_set_by_itself() {
+    let text = b"T1|begin(f)|1\nT1|w(x)|2\nT2|begin(g)|3\nT2|r(x)|4\nT2|w(y)|5\nT2|end(g)|6\nT1|r(y)|7\nT1|end(f)|8\n";
+    let run = |flags: &[&str]| {
+        atomsan_with(
+            &[&["check", "-q", "--engine", "marathon"], flags, &["-"]].concat(),
+            text,
+        )
+        .code
+    };
+    assert_eq!(run(&["--one-set"]), 66, "x and y belong together");
+    assert_eq!(run(&[]), 0, "x and y are sets of their own");
+}
+
+#[test]
+fn prediction_finds_what_did_not_happen() {
+    let text = b"T1|fork(T2)|0\nT1|begin(f)|1\nT1|acq(l)|2\nT1|r(x)|3\nT1|rel(l)|4\nT1|acq(l)|5\nT1|w(x)|6\nT1|rel(l)|7\nT1|end(f)|8\nT2|begin(g)|9\nT2|acq(l)|10\nT2|w(x)|11\nT2|rel(l)|12\nT2|end(g)|13\n";
+    let run = |engine: &str| atomsan_with(&["check", "-q", "--engine", engine, "-"], text).code;
+    assert_eq!(run("velodrome"), 0);
+    assert_eq!(run("blocks"), 66);
+    assert_eq!(run("reduction"), 66);
+    assert_eq!(run("atomizer"), 0, "it learns of T2 only after f has ended");
+}

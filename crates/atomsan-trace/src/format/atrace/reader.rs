@@ -9,6 +9,7 @@
 
 use super::codec::{Input, Predictor};
 use super::{Counts, HEADER, Header, MAGIC, MARKER, Storage, VERSION, checksum};
+use crate::event::{Event, Op};
 use crate::input::Blocks;
 use crate::names::{Definition, Site, Var};
 use crate::read::{Ledger, Out, Position, Stop};
@@ -107,8 +108,24 @@ struct Reader<'a> {
     uncounted: bool,
 }
 
-/// What is wrong with a chunk.
-type Damage = &'static str;
+/// Why a chunk is not taken to its end.
+enum Fault {
+    /// What is wrong with it.
+    Damage(&'static str),
+    Stop(Stop),
+}
+
+impl From<&'static str> for Fault {
+    fn from(damage: &'static str) -> Fault {
+        Fault::Damage(damage)
+    }
+}
+
+impl From<Stop> for Fault {
+    fn from(stop: Stop) -> Fault {
+        Fault::Stop(stop)
+    }
+}
 
 impl Reader<'_> {
     fn run(mut self) -> Result<(), Stop> {
@@ -152,8 +169,12 @@ impl Reader<'_> {
                 ))?;
             } else if header.storage == Storage::End {
                 return self.end(whole);
-            } else if let Err(damage) = self.chunk(&header)? {
-                self.damaged(damage)?;
+            } else {
+                match self.chunk(&header) {
+                    Ok(()) => {}
+                    Err(Fault::Damage(damage)) => self.damaged(damage)?,
+                    Err(Fault::Stop(stop)) => return Err(stop),
+                }
             }
             self.window.skip(whole);
             self.chunks += 1;
@@ -163,7 +184,7 @@ impl Reader<'_> {
     }
 
     /// Takes a chunk that is all in the window, and not the end chunk.
-    fn chunk(&mut self, header: &Header) -> Result<Result<(), Damage>, Stop> {
+    fn chunk(&mut self, header: &Header) -> Result<(), Fault> {
         let stored = &self.window.rest()[HEADER..HEADER + header.stored as usize];
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
@@ -173,55 +194,51 @@ impl Reader<'_> {
             payload.reserve(header.length as usize);
             let size = self.decompressor.decompress_to_buffer(stored, &mut payload);
             if size.ok() != Some(header.length as usize) {
-                return Ok(Err("one that cannot be decompressed"));
+                return Err("one that cannot be decompressed".into());
             }
         }
-        let done = self.payload(&payload, header.events)?;
+        let done = self.payload(&payload, header.events);
         self.payload = payload;
-        Ok(done)
+        done
     }
 
-    fn payload(&mut self, payload: &[u8], events: u32) -> Result<Result<(), Damage>, Stop> {
+    fn payload(&mut self, payload: &[u8], events: u32) -> Result<(), Fault> {
         let mut input = Input::new(payload);
-        let Some((before, mut definitions)) = counts(&mut input) else {
-            return Ok(Err("one without its counts"));
-        };
-        if let Err(damage) = self.stand_in(before) {
-            return Ok(Err(damage));
-        }
-        while definitions > 0 {
-            let Some((kind, definition)) = input.definition() else {
-                return Ok(Err("one with a bad name"));
-            };
-            let Some(count) = self.defined[kind].checked_add(1) else {
-                return Ok(Err("one with too many names"));
-            };
-            self.defined[kind] = count;
+        let (before, definitions) = counts(&mut input).ok_or("one without its counts")?;
+        self.stand_in(before)?;
+        for _ in 0..definitions {
+            let (kind, definition) = input.definition().ok_or("one with a bad name")?;
+            if !refers_to_defined(&definition, &self.defined) {
+                return Err("one with a name that refers to one that is not defined".into());
+            }
+            self.defined[kind] = self.defined[kind]
+                .checked_add(1)
+                .ok_or("one with too many names")?;
             self.out.batch.definitions.push(definition);
-            definitions -= 1;
             if self.out.is_full() {
                 self.out.flush()?;
             }
         }
         *self.predictor = Predictor::default();
         for _ in 0..events {
-            let Some(event) = self.predictor.event(&mut input) else {
-                return Ok(Err("one with a bad event"));
-            };
+            let event = self.predictor.event(&mut input);
+            let event = event.ok_or("one with a bad event")?;
+            if !is_defined(&event, &self.defined) {
+                return Err("one with an event whose names are not defined".into());
+            }
             self.out.batch.events.push(event);
             if self.out.is_full() {
                 self.out.flush()?;
             }
         }
-        Ok(if input.is_empty() {
-            Ok(())
-        } else {
-            Err("one with more events than it counts")
-        })
+        if !input.is_empty() {
+            return Err("one with more events than it counts".into());
+        }
+        Ok(())
     }
 
     /// Defines stand-ins until there are as many names as there should be.
-    fn stand_in(&mut self, before: Counts) -> Result<(), Damage> {
+    fn stand_in(&mut self, before: Counts) -> Result<(), &'static str> {
         if before == self.defined {
             return Ok(());
         }
@@ -287,8 +304,8 @@ impl Reader<'_> {
             }
             _ => {
                 self.ledger.truncated(format!(
-                    "the trace is cut off: it ends within or after chunk {}, at byte {}, and \
-                     everything up to there is used",
+                    "it is cut off within or after chunk {}, at byte {}; everything up to there \
+                     is used",
                     self.chunks + 1,
                     self.window.offset
                 ));
@@ -321,6 +338,50 @@ fn counts(input: &mut Input<'_>) -> Option<(Counts, u32)> {
         *count = input.varint()?;
     }
     Some((before, input.varint()?))
+}
+
+/// Whether all names of an event are defined. Engines have tables that are as long as the ids are
+/// large, so a damaged or hostile id must not get through.
+#[inline]
+fn is_defined(event: &Event, defined: &Counts) -> bool {
+    let [threads, vars, locks, functions, objects, sites] = *defined;
+    let target = match event.op {
+        Op::End | Op::Yield => true,
+        Op::Read(x)
+        | Op::Write(x)
+        | Op::AtomicLoad(x)
+        | Op::AtomicStore(x)
+        | Op::AtomicRmw(x)
+        | Op::AtomicRmwFailed(x) => x.0 < vars,
+        Op::Acquire(l)
+        | Op::Release(l)
+        | Op::AcquireShared(l)
+        | Op::ReleaseShared(l)
+        | Op::Wait(l)
+        | Op::Woken(l)
+        | Op::Notify(l)
+        | Op::Arrive(l)
+        | Op::Leave(l) => l.0 < locks,
+        Op::Begin(f) | Op::Enter(f) | Op::Exit(f) => f.0 < functions,
+        Op::Fork(t) | Op::Join(t) => t.0 < threads,
+        Op::Alloc(o) | Op::Free(o) => o.0 < objects,
+        Op::RefStore { into, object } => into.0 < vars && object.0 < objects,
+    };
+    // Sites are counted from 1; 0 is the unknown one.
+    event.thread.0 < threads && event.site.0 <= sites && target
+}
+
+/// Whether what a definition refers to is defined.
+fn refers_to_defined(definition: &Definition, defined: &Counts) -> bool {
+    let [_, _, _, functions, objects, _] = *defined;
+    match definition {
+        Definition::Var(var) => var.object.is_none_or(|object| object.0 < objects),
+        Definition::Site(site) => {
+            let mut frames = site.frames.iter();
+            frames.all(|frame| frame.function.is_none_or(|f| f.0 < functions))
+        }
+        _ => true,
+    }
 }
 
 /// A name in place of one that was lost, spelt like those of ids that were never defined.

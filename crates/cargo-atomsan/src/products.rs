@@ -1,0 +1,117 @@
+//! What engines infer besides findings: Silver's yields and DoubleChecker's first run.
+
+use crate::engines::{Flags, read_yields};
+use crate::output::Output;
+use anyhow::Context as _;
+use atomsan_engines::checker::Checker;
+use atomsan_engines::cooperability::yields::{Needed, Place, Yields};
+use atomsan_engines::doublechecker::runs::StaticInfo;
+use std::path::Path;
+
+/// The products of all traces of one command.
+#[derive(Debug, Default)]
+pub(crate) struct Products {
+    yields: Option<Yields>,
+    first_run: Option<StaticInfo>,
+}
+
+impl Products {
+    /// Adds those of one trace. A product that was just made can be read again.
+    pub(crate) fn add(&mut self, checker: &Checker) -> anyhow::Result<()> {
+        for run in checker.runs() {
+            let Some(text) = run.engine.product(checker.names()) else {
+                continue;
+            };
+            let file = Path::new(run.engine.name());
+            if run.engine.name() == "silver" {
+                let yields = Yields::parse(file, &text)?;
+                self.yields.get_or_insert_default().merge(&yields);
+            } else {
+                let info = StaticInfo::parse(file, &text)?;
+                self.first_run.get_or_insert_default().unite(info);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes them where the flags say, and the yields for a person unless `quiet`.
+    pub(crate) fn write(&self, flags: &Flags, out: &mut Output, quiet: bool) -> anyhow::Result<()> {
+        if let (Some(path), Some(info)) = (&flags.first_run, &self.first_run) {
+            write_file(path, &info.to_string())?;
+        }
+        let Some(yields) = &self.yields else {
+            return Ok(());
+        };
+        if let Some(path) = &flags.write_yields {
+            write_file(path, &yields.to_string())?;
+        }
+        if quiet {
+            return Ok(());
+        }
+        let before = read_yields(&flags.against)?;
+        let comparison = yields.against(&before);
+        let count = yields.places.len();
+        let mut text = match count {
+            0 => "no yields needed".to_owned(),
+            1 => "1 yield inferred".to_owned(),
+            _ => format!("{count} yields inferred"),
+        };
+        if flags.against.is_empty() {
+            text.push('\n');
+        } else {
+            text.push_str(&format!(
+                ": {} new, {} again; {} inferred before and not now\n",
+                comparison.new.len(),
+                comparison.again.len(),
+                comparison.gone.len()
+            ));
+        }
+        for (place, needed) in &comparison.new {
+            text.push_str(&describe(place, needed));
+        }
+        out.write(|out| out.write_all(text.as_bytes()))
+    }
+}
+
+fn describe(place: &Place, needed: &Needed) -> String {
+    let mut text = format!(
+        "  yield at {}, needed {}\n",
+        named(place),
+        times(needed.count)
+    );
+    for (conflict, count) in &needed.conflicts {
+        text.push_str(&format!(
+            "    against {}, {}\n",
+            named(conflict),
+            times(*count)
+        ));
+    }
+    for region in &needed.regions {
+        text.push_str(&format!("    so `{region}` is not atomic\n"));
+    }
+    text
+}
+
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
+    }
+}
+
+fn named(place: &Place) -> String {
+    let at = match (&*place.file, place.line) {
+        ("", 0) => "an unknown place".to_owned(),
+        ("", line) => format!("location {line}"),
+        (file, 0) => file.to_owned(),
+        (file, line) => format!("{file}:{line}"),
+    };
+    match &*place.function {
+        "" => at,
+        function => format!("{at} in {function}"),
+    }
+}
+
+fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write to {}", path.display()))
+}
