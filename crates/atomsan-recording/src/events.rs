@@ -31,13 +31,13 @@
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
-use crate::format::Kind;
+use crate::format::{GUARD, Kind};
 use crate::models::{self, Change, Family};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -152,6 +152,8 @@ pub struct Events<'a> {
     thread_ids: FxMap<u64, ThreadId>,
     locks: BTreeMap<u64, LockId>,
     lock_count: u32,
+    /// Addresses of the guards of statics in C++.
+    guards: HashSet<u64, FxBuildHasher>,
     functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
     function_names: Vec<Box<str>>,
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
@@ -201,6 +203,7 @@ impl<'a> Events<'a> {
             thread_ids: FxMap::default(),
             locks: BTreeMap::new(),
             lock_count: 0,
+            guards: HashSet::default(),
             functions: HashMap::default(),
             function_names: Vec::new(),
             sites: HashMap::default(),
@@ -628,6 +631,13 @@ impl<'a> Events<'a> {
                     return;
                 }
                 (Some(_), _) => return,
+                (None, Kind::AtomicLoad) if self.guards.contains(&record.subject) => {
+                    if record.extra[0] & 1 != 0 {
+                        self.change(slot, site, record.subject, Change::AcquireShared);
+                        self.change(slot, site, record.subject, Change::ReleaseShared);
+                    }
+                    return;
+                }
                 _ if self.cells.is_harmless(record.position) => return,
                 _ => {}
             }
@@ -640,6 +650,9 @@ impl<'a> Events<'a> {
                 _ => Op::AtomicRmwFailed,
             };
             return self.access(slot, site, range, op);
+        }
+        if record.detail() == GUARD {
+            self.guards.insert(record.subject);
         }
         let op = match record.kind {
             Kind::Fork => Op::Fork(self.thread_id(record.subject)),

@@ -5,8 +5,8 @@
 //! *pre* and *post* is their implementation, and not looked at. Of functions that ask for reports
 //! there are none to give.
 
-use crate::format::Kind;
-use crate::locks::{acquired, pass, record, step};
+use crate::format::{GUARD, Kind, first_word, second_word};
+use crate::locks::{acquired, record, step};
 use crate::ownership;
 use crate::platform::exported_with_caller;
 
@@ -198,27 +198,37 @@ unaligned! {
     __sanitizer_unaligned_load64 __sanitizer_unaligned_store64 u64;
 }
 
-/// Initialisation of a function's static in C++: the first byte says whether it is done.
+/// The guard of a function's static in C++ is held by who initialises it, and shared for a moment
+/// by who finds it initialised.
+fn guarded(kinds: &[Kind], guard: usize, pc: u64) {
+    record(|thread| {
+        ownership::own(thread, guard, 0, true);
+        for &kind in kinds {
+            thread.append([first_word(kind, 0, guard as u64), second_word(GUARD, pc)]);
+        }
+        thread.next_epoch();
+    });
+}
+
 unsafe extern "C-unwind" fn guard_acquire(guard: usize, pc: u64) -> i32 {
     // SAFETY: the program's own call.
     let first = unsafe { crate::real::__cxa_guard_acquire(guard) };
     if first != 0 {
-        acquired(Kind::Acquire, guard, pc);
+        guarded(&[Kind::Acquire], guard, pc);
     } else {
-        acquired(Kind::AcquireShared, guard, pc);
-        step(Kind::ReleaseShared, guard, pc);
+        guarded(&[Kind::AcquireShared, Kind::ReleaseShared], guard, pc);
     }
     first
 }
 
 unsafe extern "C-unwind" fn guard_release(guard: usize, pc: u64) {
-    pass(Kind::Release, guard, pc);
+    guarded(&[Kind::Release], guard, pc);
     // SAFETY: the program's own call.
     unsafe { crate::real::__cxa_guard_release(guard) };
 }
 
 unsafe extern "C-unwind" fn guard_abort(guard: usize, pc: u64) {
-    pass(Kind::Release, guard, pc);
+    guarded(&[Kind::Release], guard, pc);
     // SAFETY: the program's own call.
     unsafe { crate::real::__cxa_guard_abort(guard) };
 }

@@ -172,6 +172,10 @@ kinds! {
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
 pub const COMPARED: u16 = 1;
 
+/// Detail of a [`Kind::Acquire`] and others whose subject is the guard of a static in C++: its
+/// first byte is 1 when the static is there, and who reads that has shared the guard.
+pub const GUARD: u16 = 2;
+
 /// Packs the first word of a record.
 #[inline(always)]
 pub const fn first_word(kind: Kind, size: u8, subject: u64) -> u64 {
