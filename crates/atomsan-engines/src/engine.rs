@@ -55,6 +55,11 @@ pub trait Engine: Send {
         None
     }
 
+    /// What a reader of the verdict must know: a limit that was reached, something left out.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What the engine counted.
     fn stats(&self) -> Vec<Stat> {
         Vec::new()

@@ -14,6 +14,9 @@ pub struct EngineSummary {
     pub findings: usize,
     /// Violations with repetitions.
     pub violations: u64,
+    /// What a reader of the verdict must know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// What it infers besides findings, as the text of a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,

@@ -206,6 +206,7 @@ fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Doc
         clean: run.findings.list().is_empty(),
         findings: fold(run.findings.list()).len(),
         violations: run.findings.total(),
+        remarks: run.engine.remarks(),
         product: run.engine.product(checked.checker.names()),
         stats: if args.stats {
             let stats = run.engine.stats().into_iter();
@@ -264,6 +265,9 @@ fn write_text(
             output::grouped(events),
         );
         out.write(|out| writeln!(out, "{line}"))?;
+        for remark in run.engine.remarks() {
+            out.write(|out| writeln!(out, "  note: {remark}"))?;
+        }
         if args.stats {
             for stat in run.engine.stats() {
                 let value = output::grouped(stat.value);

@@ -23,7 +23,7 @@
 
 use super::Search;
 use super::report::{self, Move, Part};
-use super::transaction::Piece;
+use super::skeleton::Piece;
 use super::two::Sketch;
 use crate::engine::Context;
 use crate::held::HeldLocks;
@@ -60,6 +60,9 @@ struct Cycles<'a, 's, 'p> {
     /// What leads from each node of the path to the next.
     links: Vec<Link>,
 }
+
+/// The longest cycle that is searched for: the conflicts of a cycle are bits of a word.
+const LONGEST: usize = 64;
 
 /// Searches for cycles of three and more transactions.
 pub(super) fn check(sketches: &[Sketch], search: &mut Search<'_>, cx: &mut Context<'_>) {
@@ -101,6 +104,10 @@ pub(super) fn check(sketches: &[Sketch], search: &mut Search<'_>, cx: &mut Conte
         links: Vec::new(),
     };
     for length in 3..=(2 * threads.len()).min(cycles.nodes.len()) {
+        if length > LONGEST {
+            cycles.search.exhausted = true;
+            return;
+        }
         for start in 0..cycles.nodes.len() {
             cycles.path.push(start);
             cycles.extend(length, cx);
@@ -241,7 +248,7 @@ impl<'a> Cycles<'a, '_, '_> {
             held: SmallVec::from_elem(HeldLocks::default(), count),
             made: 0,
         };
-        try_all.run(&start, self.search).then(|| try_all.witness())
+        try_all.run(start, self.search).then(|| try_all.witness())
     }
 
     fn report(&self, order: &[(usize, usize)], cx: &mut Context<'_>) {
@@ -250,6 +257,7 @@ impl<'a> Cycles<'a, '_, '_> {
         let mut moves: Vec<Move> = (order.iter())
             .map(|step| Move {
                 participant: step.0,
+                var: point(step).var,
                 spot: point(step).spot,
                 access: None,
             })
@@ -298,37 +306,45 @@ struct State {
     points: SmallVec<[u32; 8]>,
     held: SmallVec<[HeldLocks; 8]>,
     /// Which of the wanted conflicts have come about.
-    made: u32,
+    made: u64,
 }
 
 struct Interleaving<'a> {
     lanes: Vec<Lane<'a>>,
     wanted: Vec<Wanted>,
-    seen: HashSet<(SmallVec<[u32; 8]>, u32), FxBuildHasher>,
-    /// The points done, in order.
-    trail: Vec<(usize, usize)>,
+    seen: HashSet<(SmallVec<[u32; 8]>, u64), FxBuildHasher>,
+    /// The steps, in order; those that are accesses say which point of which transaction.
+    trail: Vec<Option<(usize, usize)>>,
 }
 
 impl Interleaving<'_> {
-    fn run(&mut self, state: &State, search: &mut Search<'_>) -> bool {
-        if state.made.count_ones() as usize == self.wanted.len() {
-            return true;
-        }
-        if !search.spend(1) || !self.seen.insert((state.at.clone(), state.made)) {
-            return false;
-        }
-        for place in 0..self.lanes.len() {
-            let Some(next) = self.step(state, place, search) else {
+    /// Depth first, with a stack of its own: transactions may be long.
+    fn run(&mut self, start: State, search: &mut Search<'_>) -> bool {
+        // Each prefix, and which transaction makes the next step from it.
+        let mut stack = vec![(start, 0)];
+        while let Some((state, place)) = stack.last_mut() {
+            let here = *place;
+            *place += 1;
+            if here == self.lanes.len() {
+                stack.pop();
+                self.trail.pop();
+                continue;
+            }
+            let Some(next) = self.step(state, here, search) else {
                 continue;
             };
-            let point = next.points[place] > state.points[place];
-            if point {
-                self.trail.push((place, state.points[place] as usize));
-            }
-            if self.run(&next, search) {
+            let point = next.points[here] > state.points[here];
+            self.trail
+                .push(point.then_some((here, state.points[here] as usize)));
+            if next.made.count_ones() as usize == self.wanted.len() {
                 return true;
             }
-            if point {
+            if !search.spend(1) {
+                return false;
+            }
+            if self.seen.insert((next.at.clone(), next.made)) {
+                stack.push((next, 0));
+            } else {
                 self.trail.pop();
             }
         }
@@ -376,7 +392,11 @@ impl Interleaving<'_> {
 
     /// Of the trail, the points that make the wanted conflicts, each conflict once.
     fn witness(&self) -> Vec<(usize, usize)> {
-        let when = |place, point| self.trail.iter().position(|step| *step == (place, point));
+        let when = |place, point| {
+            self.trail
+                .iter()
+                .position(|step| *step == Some((place, point)))
+        };
         let mut needed = Vec::new();
         for wanted in &self.wanted {
             let made = wanted.pairs.iter().find_map(|&(early, late)| {
@@ -388,6 +408,6 @@ impl Interleaving<'_> {
         }
         needed.sort_unstable();
         needed.dedup();
-        needed.into_iter().map(|at| self.trail[at]).collect()
+        needed.into_iter().filter_map(|at| self.trail[at]).collect()
     }
 }

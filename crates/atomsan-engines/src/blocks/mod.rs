@@ -5,8 +5,8 @@
 //! no serial execution of the transactions has the same view (each read the same write-predecessor,
 //! each variable the same final write)? Instead of trying interleavings, what each transaction did
 //! is boiled down to *blocks*, pairs of accesses with the locks around them, and blocks are
-//! compared ([`one`], [`two`]); only cyclic dependencies of three and more transactions are
-//! searched for ([`cyclic`]).
+//! compared (`one`, `two`); only cyclic dependencies of three and more transactions are
+//! searched for (`cyclic`).
 //!
 //! | strength | theorem | finds |
 //! |---|---|---|
@@ -16,8 +16,8 @@
 //!
 //! # What is kept
 //!
-//! While a transaction runs, its 1v-blocks and its skeleton ([`transaction`]); when it has ended,
-//! what of them was not known yet ([`table`]). Everything else waits for the end of the trace, when
+//! While a transaction runs, its 1v-blocks (`transaction`) and its `skeleton`; when it has ended,
+//! what of them was not known yet (`table`). Everything else waits for the end of the trace, when
 //! it is known which variables are shared at all. So cost and memory follow the number of distinct
 //! blocks: a loop costs at the end what its first two turns cost.
 //!
@@ -28,18 +28,18 @@
 //!
 //! The theorems are compared with an oracle that enumerates all traces of small sets. They were
 //! proven for sets without potential for deadlock and for nested (`synchronized`) locks; the engine
-//! counts potential deadlocks ([`crate::deadlocks`]) and says so in every finding if there are any. Where the published
-//! theorems and the definition disagree:
+//! counts potential deadlocks ([`crate::deadlocks`]) and says so in every finding if there are any.
+//! Where the published theorems and the definition disagree:
 //!
 //! * *A later write can hide a violation.* `t: R W`, `t′: W`, and then another write of `t`'s thread:
 //!   the pattern R W′ W is possible, yet every trace of all three is serializable, because nobody
 //!   sees which write was overwritten last. Theorem 3 is wrong about the set but right about its
 //!   subset {t, t′}. The engine takes the conservative side and reports: its verdict is that *some
 //!   selection* of the transactions is not atomic.
-//! * *A read of one's own write* between two writes is no violation (see [`one`]).
+//! * *A read of one's own write* between two writes is no violation (see `one`).
 //! * With selections in mind, Theorem 5's test of each trace for view serializability (which is
 //!   NP-complete) is the same as looking for a cycle of conflicts among initial reads, final
-//!   writes and the order of threads (see [`cyclic`]).
+//!   writes and the order of threads (see `cyclic`).
 //!
 //! With locks that do not nest (hand over hand), an access may count as possible between two
 //! others although at each moment some lock keeps it out: the locks held *all* the way are none.
@@ -49,6 +49,7 @@ mod cyclic;
 mod moments;
 mod one;
 mod report;
+mod skeleton;
 mod table;
 mod transaction;
 mod two;
@@ -64,9 +65,10 @@ use atomsan_trace::{FunctionId, Names, Op, SiteId, ThreadId, VarId};
 use hashbrown::HashMap;
 use moments::Moments;
 use rustc_hash::FxBuildHasher;
-use table::{BlockTable, KindTable, Owner, concurrent};
+use skeleton::{Piece, Spot};
+use table::{BlockTable, KindTable, Mark, Owner};
 pub use transaction::{Access, Block};
-use transaction::{Piece, Running, Spot, dummy};
+use transaction::{Running, dummy};
 
 const NAME: &str = "blocks";
 
@@ -129,7 +131,7 @@ struct Thread {
     spare: Option<Running>,
     moments: Moments,
     /// Unary accesses seen lately; repeating one of them adds nothing.
-    lately: Vec<Lately>,
+    lately: Vec<Option<Lately>>,
 }
 
 /// An access outside of all regions.
@@ -152,18 +154,10 @@ struct Counts {
     blocks: u64,
     shared: u64,
     compared: u64,
-    tried: u64,
+    pairs: u64,
+    prefixes: u64,
     limit_reached: bool,
     deadlocks: u64,
-}
-
-/// How a variable is shared between concurrent transactions, one of which writes it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Mark {
-    /// Between transactions of which one may be unary.
-    Shared,
-    /// Between regions.
-    BetweenRegions,
 }
 
 /// What the checks share.
@@ -259,9 +253,8 @@ impl Blocks {
         Some((region, entered))
     }
 
-    /// The transaction ends here and another one of the same region begins.
-    fn split(&mut self, at: &Occurrence) {
-        let thread = at.event.thread;
+    /// A thread's transaction ends here and another one of the same region begins.
+    fn split(&mut self, thread: ThreadId, at: &Occurrence) {
         if let Some((region, entered)) = self.end(thread) {
             self.begin(thread, region, entered, at.index);
         }
@@ -317,7 +310,7 @@ impl Blocks {
     fn unary(&mut self, at: &Occurrence, var: VarId, names: &Names) {
         let id = at.event.thread;
         let period = self.periods.current(id);
-        let thread = &mut self.threads[id.index()];
+        let thread = &self.threads[id.index()];
         let held = thread.moments.held();
         let (reads, writes) = (at.event.op.reads(), at.event.op.writes());
         let access = Lately {
@@ -327,25 +320,22 @@ impl Blocks {
             held,
             period,
         };
-        if self.options.strength < Strength::Cyclic {
-            if thread.lately.is_empty() {
-                thread.lately = vec![
-                    Lately {
-                        reads: false,
-                        writes: false,
-                        ..access
-                    };
-                    LATELY
-                ];
-            }
-            let place = (2 * var.index() + usize::from(writes)) % LATELY;
-            if std::mem::replace(&mut thread.lately[place], access) == access {
-                return;
-            }
+        // With cycles in mind, when it happened last counts as well.
+        let remember = self.options.strength < Strength::Cyclic;
+        let place = (2 * var.index() + usize::from(writes)) % LATELY;
+        if remember && thread.lately.get(place) == Some(&Some(access)) {
+            return;
         }
         if self.options.escape && self.escapes.touch(id, var, names) == Escape::Local {
             self.counts.local += 1;
             return;
+        }
+        if remember {
+            let thread = &mut self.threads[id.index()];
+            if thread.lately.is_empty() {
+                thread.lately = vec![None; LATELY];
+            }
+            thread.lately[place] = Some(access);
         }
         let owner = Owner {
             thread: id,
@@ -359,8 +349,8 @@ impl Blocks {
         }
         if self.options.strength == Strength::Cyclic {
             let skeleton = [
-                (Piece::Held(held), None),
-                (Piece::Access { var, reads, writes }, Some(spot)),
+                (Piece::Held(held), spot),
+                (Piece::Access { var, reads, writes }, spot),
             ];
             self.kinds.add(owner, site, (period, at.index), &skeleton);
         }
@@ -387,7 +377,7 @@ impl Blocks {
         for uses in uses.chunk_by(|a, b| a.var == b.var) {
             let blocks = uses.chunk_by(|a, b| a.found.block == b.found.block);
             self.counts.blocks += blocks.count() as u64;
-            let Some(mark) = mark(uses, &self.periods) else {
+            let Some(mark) = table::mark(uses, &self.periods) else {
                 continue;
             };
             marks.insert(uses[0].var, mark);
@@ -400,40 +390,6 @@ impl Blocks {
         self.counts.shared = marks.len() as u64;
         marks
     }
-}
-
-/// How a variable is shared, from its blocks.
-fn mark(uses: &[table::Use], periods: &Periods) -> Option<Mark> {
-    let only = uses[0].owner.thread;
-    if uses.iter().all(|u| u.owner.thread == only) {
-        return None;
-    }
-    let mut result = None;
-    for (at, a) in uses.iter().enumerate() {
-        for b in &uses[at + 1..] {
-            let write = [a, b].iter().any(|u| {
-                let block = &u.found.block;
-                block.first == Access::Write || block.second == Some(Access::Write)
-            });
-            let regions = a.owner.region.is_some() && b.owner.region.is_some();
-            let mark = if regions {
-                Mark::BetweenRegions
-            } else {
-                Mark::Shared
-            };
-            if write
-                && a.owner.thread != b.owner.thread
-                && result < Some(mark)
-                && concurrent(periods, &a.periods, &b.periods).is_some()
-            {
-                result = Some(mark);
-                if regions {
-                    return result;
-                }
-            }
-        }
-    }
-    result
 }
 
 impl Engine for Blocks {
@@ -462,14 +418,18 @@ impl Engine for Blocks {
                 }
             }
             Op::Fork(_) | Op::Join(_) | Op::Arrive(_) | Op::Leave(_) => {
-                self.split(at);
+                self.split(thread, at);
+                if let Op::Fork(child) | Op::Join(child) = at.event.op {
+                    // A thread that runs already, or still, goes on in another period.
+                    self.split(child, at);
+                }
                 if self.options.happen_before {
                     self.periods.step(&at.event);
                 }
                 self.escapes.step(&at.event, cx.names);
             }
             Op::Wait(_) => {
-                self.split(at);
+                self.split(thread, at);
                 self.lock_operation(at);
             }
             Op::Acquire(_)
@@ -518,12 +478,24 @@ impl Engine for Blocks {
             search.locksets,
         );
         two::check(&sketches, &mut search, cx);
+        self.counts.pairs = search.tried;
         if self.options.strength == Strength::Cyclic && !cx.findings.full() {
             let sketches = two::sketches(&self.kinds, &marks, Mark::Shared, true, search.locksets);
             cyclic::check(&sketches, &mut search, cx);
         }
-        self.counts.tried = search.tried;
+        self.counts.prefixes = search.tried - self.counts.pairs;
         self.counts.limit_reached = search.exhausted;
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if self.counts.limit_reached {
+            remarks.push(format!(
+                "the limit of {} was reached, so violations may be missing; raise --limit",
+                self.options.limit
+            ));
+        }
+        remarks
     }
 
     fn stats(&self) -> Vec<Stat> {
@@ -536,8 +508,9 @@ impl Engine for Blocks {
             ("shared variables", counts.shared),
             ("thread periods", self.periods.len() as u64),
             ("potential deadlocks", counts.deadlocks),
-            ("1v-block pairs compared", counts.compared),
-            ("2v-blocks and prefixes tried", counts.tried),
+            ("1v-block comparisons", counts.compared),
+            ("2v-block comparisons", counts.pairs),
+            ("trace prefixes tried", counts.prefixes),
             ("limit reached", u64::from(counts.limit_reached)),
         ]
         .map(|(name, value)| Stat { name, value })

@@ -1,8 +1,9 @@
 //! Findings: the unserializable pattern, as in Fig. 7 of the paper.
 
 use super::one::Intruder;
+use super::skeleton::Spot;
 use super::table::{Owner, Use};
-use super::transaction::{Access, Spot};
+use super::transaction::Access;
 use super::two::{Order, Sketch};
 use super::{NAME, Search};
 use crate::engine::Context;
@@ -15,6 +16,7 @@ use atomsan_trace::{Event, Op, SiteId, VarId};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub(super) participant: usize,
+    pub(super) var: VarId,
     pub(super) spot: Spot,
     /// What counts of it, if it is both a read and a write.
     pub(super) access: Option<Access>,
@@ -71,6 +73,7 @@ pub(super) fn one_var(
     ]
     .map(|(participant, spot, access)| Move {
         participant,
+        var: ours.var,
         spot,
         access,
     });
@@ -93,6 +96,7 @@ pub(super) fn two_var(
         let sketch = if other { theirs } else { ours };
         Move {
             participant: usize::from(other != swap),
+            var: sketch.points[point].var,
             spot: sketch.points[point].spot,
             access: None,
         }
@@ -132,7 +136,7 @@ pub(super) fn pattern(
     let known = moves.iter().any(|step| step.spot.site != SiteId::UNKNOWN);
     let static_step = |step: &Move| {
         let owner = parts[step.participant].owner;
-        let var: Option<VarId> = step.spot.op.var().filter(|_| !known);
+        let var = (!known).then_some(step.var);
         (
             step.participant,
             owner.region,
@@ -144,7 +148,7 @@ pub(super) fn pattern(
     let key: Vec<_> = moves.iter().map(static_step).collect();
     let mut own = moves.iter().filter(|step| step.participant == 0);
     let first = own.next().map_or(SiteId::UNKNOWN, |step| step.spot.site);
-    let last = own.last().map_or(first, |step| step.spot.site);
+    let last = own.next_back().map_or(first, |step| step.spot.site);
     cx.findings.report((NAME, key), || Finding {
         engine: NAME,
         criterion: Criterion::ViewSerializability,
@@ -166,18 +170,22 @@ pub(super) fn pattern(
         witness: (moves.iter())
             .map(|step| Step {
                 participant: step.participant,
-                index: step.spot.index,
+                index: step.spot.index(),
                 event: Event {
                     thread: parts[step.participant].owner.thread,
                     site: step.spot.site,
-                    op: step.spot.op,
+                    op: step.spot.op(step.var),
                 },
                 stack: step.spot.stack,
                 role: Role::Access,
             })
             .collect(),
         edges: edges.to_vec(),
-        index: moves.iter().map(|step| step.spot.index).max().unwrap_or(0),
+        index: moves
+            .iter()
+            .map(|step| step.spot.index())
+            .max()
+            .unwrap_or(0),
         notes: search.notes.clone(),
         count: 1,
     });

@@ -4,7 +4,8 @@
 //! the same block with another period (footnote 3). The same holds for skeletons: a transaction
 //! that does what another one of its thread and region did leaves nothing but a period.
 
-use super::transaction::{Block, Found, Piece, Spot};
+use super::skeleton::{Piece, Spot};
+use super::transaction::{Access, Block, Found};
 use crate::periods::{PeriodId, Periods};
 use atomsan_trace::{FunctionId, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashTable};
@@ -95,7 +96,9 @@ pub(super) struct Kind {
 /// The distinct transactions.
 #[derive(Debug, Default)]
 pub(super) struct KindTable {
-    pieces: Vec<(Piece, Option<Spot>)>,
+    pieces: Vec<Piece>,
+    /// One for each piece.
+    spots: Vec<Spot>,
     pub(super) kinds: Vec<Kind>,
     known: HashTable<u32>,
 }
@@ -106,11 +109,12 @@ impl KindTable {
         owner: Owner,
         entered: SiteId,
         (period, start): (PeriodId, u64),
-        skeleton: &[(Piece, Option<Spot>)],
+        skeleton: &[(Piece, Spot)],
     ) {
-        let hash = hash(owner, skeleton);
+        let hash = hash(owner, skeleton.iter().map(|(piece, _)| piece));
         let KindTable {
             pieces,
+            spots,
             kinds,
             known,
         } = self;
@@ -119,7 +123,6 @@ impl KindTable {
             kind.owner == owner
                 && pieces[kind.pieces.clone()]
                     .iter()
-                    .map(|(piece, _)| piece)
                     .eq(skeleton.iter().map(|(piece, _)| piece))
         };
         let execution = Executions {
@@ -137,7 +140,8 @@ impl KindTable {
             }
             None => {
                 let from = pieces.len();
-                pieces.extend_from_slice(skeleton);
+                pieces.extend(skeleton.iter().map(|(piece, _)| piece));
+                spots.extend(skeleton.iter().map(|(_, spot)| spot));
                 known.insert_unique(hash, kinds.len() as u32, |&kind| {
                     let kind = &kinds[kind as usize];
                     self::hash(kind.owner, &pieces[kind.pieces.clone()])
@@ -152,15 +156,18 @@ impl KindTable {
         }
     }
 
-    pub(super) fn pieces(&self, kind: &Kind) -> &[(Piece, Option<Spot>)] {
-        &self.pieces[kind.pieces.clone()]
+    pub(super) fn skeleton(&self, kind: &Kind) -> impl Iterator<Item = (Piece, Spot)> {
+        let pieces = self.pieces[kind.pieces.clone()].iter();
+        pieces
+            .copied()
+            .zip(self.spots[kind.pieces.clone()].iter().copied())
     }
 }
 
-fn hash(owner: Owner, skeleton: &[(Piece, Option<Spot>)]) -> u64 {
+fn hash<'a>(owner: Owner, pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
     let mut hasher = FxHasher::default();
     owner.hash(&mut hasher);
-    for (piece, _) in skeleton {
+    for piece in pieces {
         piece.hash(&mut hasher);
     }
     hasher.finish()
@@ -179,4 +186,51 @@ pub(super) fn concurrent(
         let &b = theirs.get(next)?;
         periods.concurrent(a, b).then_some((a, b))
     })
+}
+
+/// How a variable is shared between concurrent transactions, one of which writes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Mark {
+    /// Between transactions of which one may be unary.
+    Shared,
+    /// Between regions.
+    BetweenRegions,
+}
+
+/// How a variable is shared, from its blocks.
+pub(super) fn mark(uses: &[Use], periods: &Periods) -> Option<Mark> {
+    let only = uses[0].owner.thread;
+    if uses.iter().all(|u| u.owner.thread == only) {
+        return None;
+    }
+    // What matters of a use; many are alike.
+    let mut alike: Vec<(Owner, bool, &[PeriodId])> = Vec::new();
+    for u in uses {
+        let block = &u.found.block;
+        let writes = block.first == Access::Write || block.second == Some(Access::Write);
+        let one = (u.owner, writes, &u.periods[..]);
+        if !alike.contains(&one) {
+            alike.push(one);
+        }
+    }
+    let mut result = None;
+    for (at, a) in alike.iter().enumerate() {
+        for b in &alike[at + 1..] {
+            let mark = match (a.0.region, b.0.region) {
+                (Some(_), Some(_)) => Mark::BetweenRegions,
+                _ => Mark::Shared,
+            };
+            if (a.1 || b.1)
+                && a.0.thread != b.0.thread
+                && result < Some(mark)
+                && concurrent(periods, a.2, b.2).is_some()
+            {
+                result = Some(mark);
+            }
+        }
+        if result == Some(Mark::BetweenRegions) {
+            break;
+        }
+    }
+    result
 }

@@ -1,6 +1,4 @@
-//! A transaction while it runs: its 1v-blocks, and its skeleton.
-//!
-//! # 1v-blocks (section 6.1)
+//! A transaction while it runs: its 1v-blocks (section 6.1), and its skeleton.
 //!
 //! A block pairs an access `e₂` with an earlier one `e₁` of the same variable: (a) the last write
 //! before `e₂` or, where there is none, the last read; (b) if `e₂` is the final write, an initial
@@ -10,25 +8,13 @@
 //!
 //! Of the initial reads, rule (b) uses the first. That loses no verdict: whatever can get between
 //! a later initial read and the final write can get between the first one and the final write.
-//!
-//! # The skeleton
-//!
-//! All that the theorems about several variables need is the *first* initial read and the final
-//! write of each variable, and the sets of locks held at and between them. The paper keeps all
-//! initial reads; one is enough, because a final write of another transaction that can get
-//! between two of them is a violation on one variable already (R W′ R), and if none can, the
-//! reads are on the same side of it in every trace.
-//!
-//! Between two accesses the skeleton is a run of held sets. A detour that leads back to a set the
-//! run was in, through sets the run has been in before, is dropped; so are writes that turned out
-//! not to be final. The skeleton is tidied whenever it has doubled: its size follows what is
-//! different in the transaction and not how long it ran.
 
 use super::moments::Moments;
+use super::skeleton::{Piece, Skeleton, Spot, finish, tidy};
 use crate::engine::Occurrence;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
-use atomsan_trace::{FunctionId, Op, SiteId, StackId, VarId};
+use atomsan_trace::{FunctionId, SiteId, VarId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -57,44 +43,11 @@ pub struct Block {
     pub across: HeldLocks,
 }
 
-/// Where and when something happened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Spot {
-    pub(super) index: u64,
-    pub(super) stack: StackId,
-    pub(super) site: SiteId,
-    pub(super) op: Op,
-}
-
-impl Spot {
-    pub(super) fn of(at: &Occurrence) -> Spot {
-        Spot {
-            index: at.index,
-            stack: at.stack,
-            site: at.event.site,
-            op: at.event.op,
-        }
-    }
-}
-
 /// A block, and an example of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     pub(super) block: Block,
     pub(super) spots: (Spot, Spot),
-}
-
-/// A piece of a skeleton.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Piece {
-    /// From here on these locks are held.
-    Held(HeldLocks),
-    /// The first initial read, the final write, or both at once.
-    Access {
-        var: VarId,
-        reads: bool,
-        writes: bool,
-    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +90,7 @@ pub(super) struct Running {
     pub(super) start: u64,
     slots: Vec<Slot>,
     by_var: HashMap<VarId, u32, FxBuildHasher>,
-    skeleton: Vec<(Piece, Option<Spot>)>,
+    skeleton: Skeleton,
     /// How long the skeleton may grow before it is tidied.
     room: usize,
     /// Whether the locks before the first access and after the last one count.
@@ -187,7 +140,7 @@ impl Running {
 
     /// The thread holds these locks from here on.
     pub(super) fn held(&mut self, held: HeldLocks) {
-        self.push(Piece::Held(held), None);
+        self.push(Piece::Held(held), Spot::NONE);
     }
 
     /// The thread accesses a variable.
@@ -209,7 +162,7 @@ impl Running {
             self.by_var.insert(var, self.slots.len() as u32);
             let written = if writes { self.skeleton.len() } else { NOWHERE };
             self.slots.push(Slot::new(var, point, reads, written));
-            self.push(Piece::Access { var, reads, writes }, Some(point.spot));
+            self.push(Piece::Access { var, reads, writes }, point.spot);
             return;
         };
         let slot = &mut self.slots[slot as usize];
@@ -228,13 +181,13 @@ impl Running {
                 }
                 slot.written = last + 1;
                 let reads = false;
-                self.push(Piece::Access { var, reads, writes }, Some(point.spot));
+                self.push(Piece::Access { var, reads, writes }, point.spot);
             }
         }
     }
 
     #[inline]
-    fn push(&mut self, piece: Piece, spot: Option<Spot>) {
+    fn push(&mut self, piece: Piece, spot: Spot) {
         self.skeleton.push((piece, spot));
         if self.skeleton.len() > self.room {
             self.tidy();
@@ -269,75 +222,13 @@ impl Running {
     }
 
     /// The transaction has ended: its skeleton.
-    pub(super) fn skeleton(&mut self) -> &[(Piece, Option<Spot>)] {
+    pub(super) fn skeleton(&mut self) -> &[(Piece, Spot)] {
         finish(&mut self.skeleton, self.whole);
         &self.skeleton
     }
 }
 
 const ROOM: usize = 64;
-
-/// Drops from a skeleton what makes no difference: dead writes and detours and, if it need not be
-/// `whole`, what comes before the locks of the first access.
-fn tidy(skeleton: &mut Vec<(Piece, Option<Spot>)>, whole: bool) {
-    let mut kept = 0;
-    let mut accessed = false;
-    // The held sets since the last access, starting with the one held there.
-    let mut run: SmallVec<[HeldLocks; 8]> = SmallVec::new();
-    for at in 0..=skeleton.len() {
-        let piece = skeleton.get(at).copied();
-        match piece {
-            Some((Piece::Held(held), _)) => {
-                if run.last() != Some(&held) {
-                    run.push(held);
-                    cut_detour(&mut run);
-                }
-                continue;
-            }
-            Some((Piece::Access { reads, writes, .. }, _)) if !reads && !writes => continue,
-            _ => {}
-        }
-        let skip = match (accessed, whole) {
-            (true, _) => 1,
-            (false, true) => 0,
-            (false, false) => run.len().max(1) - 1,
-        };
-        for &held in run.iter().skip(skip) {
-            skeleton[kept] = (Piece::Held(held), None);
-            kept += 1;
-        }
-        let held = run.last().copied();
-        run.clear();
-        run.extend(held);
-        if let Some(piece) = piece {
-            skeleton[kept] = piece;
-            kept += 1;
-            accessed = true;
-        }
-    }
-    skeleton.truncate(kept);
-}
-
-/// Tidies the skeleton of a transaction that has ended. If it need not be `whole`, it ends with the
-/// last access.
-pub(super) fn finish(skeleton: &mut Vec<(Piece, Option<Spot>)>, whole: bool) {
-    tidy(skeleton, whole);
-    while !whole && matches!(skeleton.last(), Some((Piece::Held(_), _))) {
-        skeleton.pop();
-    }
-}
-
-/// If the last set of a run was in the run before, and so was everything since, goes back there.
-fn cut_detour(run: &mut SmallVec<[HeldLocks; 8]>) {
-    let last = run.len() - 1;
-    let Some(before) = run[..last].iter().rposition(|held| *held == run[last]) else {
-        return;
-    };
-    let (old, detour) = run[..last].split_at(before + 1);
-    if detour.iter().all(|held| old.contains(held)) {
-        run.truncate(before + 1);
-    }
-}
 
 impl Slot {
     fn new(var: VarId, point: Point, reads: bool, written: usize) -> Slot {
@@ -432,7 +323,7 @@ impl Slot {
             each(&found);
         }
         if let (Some(first), Access::Write) = (self.first_read, last.access)
-            && first.spot.index != last.spot.index
+            && first.spot.index() != last.spot.index()
         {
             each(&Found {
                 block: Block {
@@ -473,5 +364,134 @@ pub(super) fn dummy(access: Access, held: HeldLocks, spot: Spot) -> Found {
 fn add(list: &mut SmallVec<[Found; 2]>, found: Found) {
     if !list.iter().any(|old| old.block == found.block) {
         list.push(found);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::Held;
+    use atomsan_trace::{Event, LockId, Op, StackId, ThreadId};
+
+    /// A transaction, fed with operations of one thread.
+    struct Fed {
+        running: Running,
+        held: Held,
+        moments: Moments,
+        locksets: Locksets,
+        index: u64,
+    }
+
+    impl Fed {
+        fn new() -> Fed {
+            let mut running = Running::new(false);
+            running.start(FunctionId(0), SiteId::UNKNOWN, 0, HeldLocks::default());
+            Fed {
+                running,
+                held: Held::default(),
+                moments: Moments::default(),
+                locksets: Locksets::default(),
+                index: 0,
+            }
+        }
+
+        fn feed(&mut self, ops: &[Op]) {
+            for &op in ops {
+                let at = Occurrence {
+                    index: self.index,
+                    stack: StackId::EMPTY,
+                    event: Event {
+                        thread: ThreadId(0),
+                        site: SiteId(1),
+                        op,
+                    },
+                };
+                self.index += 1;
+                if let Some(var) = op.var() {
+                    self.running
+                        .access(var, &at, &self.moments, &mut self.locksets);
+                } else {
+                    self.held.step(at.index, &at.event, &mut self.locksets);
+                    let held = self.held.locks(ThreadId(0));
+                    self.moments.change(self.held.holds(ThreadId(0)), held);
+                    self.running.held(held);
+                }
+            }
+        }
+
+        fn pieces(&mut self) -> Vec<Piece> {
+            let skeleton = self.running.skeleton().iter();
+            skeleton.map(|&(piece, _)| piece).collect()
+        }
+
+        fn count(&self) -> usize {
+            let mut count = 0;
+            self.running.blocks(|_, _| count += 1);
+            count
+        }
+    }
+
+    const X: VarId = VarId(0);
+    const Y: VarId = VarId(1);
+    const L: LockId = LockId(0);
+    const M: LockId = LockId(1);
+
+    #[test]
+    fn a_long_loop_keeps_what_a_short_one_keeps() {
+        let turn = [
+            Op::Acquire(L),
+            Op::Write(X),
+            Op::Release(L),
+            Op::Acquire(M),
+            Op::Read(Y),
+            Op::Release(M),
+            Op::Write(Y),
+        ];
+        let kept = |turns| {
+            let mut fed = Fed::new();
+            for _ in 0..turns {
+                fed.feed(&turn);
+            }
+            assert!(fed.running.skeleton.capacity() <= 4 * ROOM);
+            (fed.count(), fed.pieces())
+        };
+        assert_eq!(kept(100_000), kept(4));
+    }
+
+    #[test]
+    fn detours_are_kept_once() {
+        let section = |lock| [Op::Acquire(lock), Op::Release(lock)];
+        let (l, m) = (section(L), section(M));
+        let pieces = |way: &[[Op; 2]]| {
+            let mut fed = Fed::new();
+            fed.feed(&[Op::Read(X)]);
+            fed.feed(&way.concat());
+            fed.feed(&[Op::Read(Y)]);
+            fed.pieces()
+        };
+        assert_eq!(pieces(&[l, l, m, l, m, m]), pieces(&[l, m]));
+        assert_ne!(pieces(&[l, m]), pieces(&[l]));
+        assert_eq!(pieces(&[l]).len(), 1 + 1 + 2 + 1);
+    }
+
+    #[test]
+    fn the_skeleton_has_first_reads_and_final_writes() {
+        let mut fed = Fed::new();
+        // (5): IR = {R1(x)}, FW = {W3(x), W4(y)}.
+        fed.feed(&[
+            Op::Read(X),
+            Op::Write(Y),
+            Op::Write(X),
+            Op::Write(Y),
+            Op::Read(X),
+        ]);
+        let access = |var, reads, writes| Piece::Access { var, reads, writes };
+        let expected = [
+            Piece::Held(HeldLocks::default()),
+            access(X, true, false),
+            access(X, false, true),
+            access(Y, false, true),
+        ];
+        assert_eq!(fed.pieces(), expected);
     }
 }

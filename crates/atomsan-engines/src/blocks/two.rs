@@ -15,13 +15,15 @@
 //! Pairs of variables are many, and hardly any matter. Nothing is done with a pair until two
 //! distinct transactions of concurrent periods are known to conflict on both variables: variables
 //! without a concurrent conflict are dropped from the skeletons first, and skeletons that have
-//! become equal are merged.
+//! become equal are merged. Of two transactions, conflicts at the same places of the program and of
+//! the skeletons are a *class*: all that the test asks of a pair of conflicts is the same for every
+//! pair of two classes, except which comes first. So classes are compared, not conflicts.
 
+use super::Search;
 use super::moments::{join, less, meet};
 use super::report;
-use super::table::{Executions, Kind, KindTable, Owner, concurrent};
-use super::transaction::{Piece, Spot, finish};
-use super::{Mark, Search};
+use super::skeleton::{Piece, Spot, finish};
+use super::table::{Executions, Kind, KindTable, Mark, Owner, concurrent};
 use crate::engine::Context;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
@@ -35,8 +37,9 @@ use rustc_hash::FxBuildHasher;
 pub(super) struct Point {
     pub(super) var: VarId,
     pub(super) writes: bool,
-    pub(super) held: HeldLocks,
     pub(super) spot: Spot,
+    /// Points with no change of locks between them are in one segment.
+    segment: u32,
 }
 
 impl Point {
@@ -53,7 +56,9 @@ pub(super) struct Sketch {
     pub(super) executions: Vec<Executions>,
     pub(super) skeleton: Vec<Piece>,
     pub(super) points: Vec<Point>,
-    /// Between each point and the next: the locks held all the way, and those held at some time.
+    /// The locks held in each segment.
+    segments: Vec<HeldLocks>,
+    /// From each segment to the next: the locks held all the way, and those held at some time.
     gaps: Vec<(HeldLocks, HeldLocks)>,
     /// The points, by variable.
     by_var: Vec<(VarId, u32)>,
@@ -61,29 +66,35 @@ pub(super) struct Sketch {
 }
 
 impl Sketch {
-    fn new(kind: &Kind, skeleton: &[(Piece, Option<Spot>)], locksets: &mut Locksets) -> Sketch {
+    fn new(kind: &Kind, skeleton: &[(Piece, Spot)], locksets: &mut Locksets) -> Sketch {
         let mut points: Vec<Point> = Vec::new();
-        let mut gaps: Vec<(HeldLocks, HeldLocks)> = Vec::new();
+        let mut segments: Vec<HeldLocks> = Vec::new();
+        let mut gaps = Vec::new();
         let mut held = HeldLocks::default();
+        // What was held since the last point, if there was a change.
+        let mut gap: Option<(HeldLocks, HeldLocks)> = None;
         for &(piece, spot) in skeleton {
-            match (piece, spot) {
-                (Piece::Held(now), _) => {
+            match piece {
+                Piece::Held(now) => {
+                    let (always, ever) = gap.unwrap_or((held, held));
+                    gap = Some((meet(always, now, locksets), join(ever, now, locksets)));
                     held = now;
-                    if let Some((always, ever)) = gaps.last_mut() {
-                        *always = meet(*always, now, locksets);
-                        *ever = join(*ever, now, locksets);
-                    }
                 }
-                (Piece::Access { var, writes, .. }, Some(spot)) => {
+                Piece::Access { var, writes, .. } => {
+                    if segments.is_empty() {
+                        segments.push(held);
+                    } else if let Some(gap) = gap {
+                        segments.push(held);
+                        gaps.push(gap);
+                    }
+                    gap = None;
                     points.push(Point {
                         var,
                         writes,
-                        held,
                         spot,
+                        segment: segments.len() as u32 - 1,
                     });
-                    gaps.push((held, held));
                 }
-                _ => {}
             }
         }
         let mut by_var: Vec<(VarId, u32)> = (points.iter().enumerate())
@@ -96,6 +107,7 @@ impl Sketch {
             executions: Vec::new(),
             skeleton: skeleton.iter().map(|&(piece, _)| piece).collect(),
             points,
+            segments,
             gaps,
             by_var,
             periods: Vec::new(),
@@ -116,15 +128,15 @@ impl Sketch {
         self.periods = self.executions.iter().map(|e| e.period).collect();
     }
 
-    /// The 2v-block of two points.
-    fn block(&self, first: usize, second: usize, locksets: &mut Locksets) -> Block2 {
-        let gaps = &self.gaps[first..second];
-        let (mut across, mut ever) = gaps[0];
-        for &(always, sometimes) in &gaps[1..] {
+    /// The 2v-block of a point in one segment and a later one in another (or the same).
+    fn block(&self, first: u32, second: u32, locksets: &mut Locksets) -> Block2 {
+        let (first, second) = (first as usize, second as usize);
+        let held = (self.segments[first], self.segments[second]);
+        let (mut across, mut ever) = (held.0, held.0);
+        for &(always, sometimes) in &self.gaps[first..second] {
             across = meet(across, always, locksets);
             ever = join(ever, sometimes, locksets);
         }
-        let held = (self.points[first].held, self.points[second].held);
         let ends = join(held.0, held.1, locksets);
         Block2 {
             held,
@@ -134,7 +146,7 @@ impl Sketch {
     }
 
     /// Pairs of places, here and there, that conflict.
-    fn conflicts(&self, other: &Sketch) -> Vec<(usize, usize)> {
+    fn conflicts(&self, other: &Sketch) -> Vec<Conflict> {
         let (mut ours, mut theirs) = (&self.by_var[..], &other.by_var[..]);
         let mut result = Vec::new();
         while let (Some(&(a, _)), Some(&(b, _))) = (ours.first(), theirs.first()) {
@@ -142,9 +154,9 @@ impl Sketch {
             let their_run = theirs.partition_point(|&(var, _)| var == a.min(b));
             for &(_, here) in &ours[..our_run] {
                 for &(_, there) in &theirs[..their_run] {
-                    let (here, there) = (here as usize, there as usize);
-                    if self.points[here].conflicts(&other.points[there]) {
-                        result.push((here, there));
+                    let (ours, theirs) = (here as usize, there as usize);
+                    if self.points[ours].conflicts(&other.points[theirs]) {
+                        result.push(Conflict { here, there });
                     }
                 }
             }
@@ -152,6 +164,13 @@ impl Sketch {
         }
         result
     }
+}
+
+/// Two points that conflict, of one transaction and of another one.
+#[derive(Clone, Copy, Debug)]
+struct Conflict {
+    here: u32,
+    there: u32,
 }
 
 /// A 2v-block, without its accesses.
@@ -191,12 +210,13 @@ pub(super) fn sketches(
     let mut skeleton = Vec::new();
     for kind in &table.kinds {
         skeleton.clear();
-        skeleton.extend(table.pieces(kind).iter().filter(|(piece, _)| match piece {
+        skeleton.extend(table.skeleton(kind).filter(|(piece, _)| match piece {
             Piece::Held(_) => true,
             Piece::Access { var, .. } => marks.get(var).is_some_and(|&mark| mark >= least),
         }));
         finish(&mut skeleton, whole);
-        if skeleton.iter().all(|(_, spot)| spot.is_none()) {
+        let lock = |(piece, _): &(Piece, Spot)| matches!(piece, Piece::Held(_));
+        if skeleton.iter().all(lock) {
             continue;
         }
         let pieces = skeleton.iter().map(|&(piece, _)| piece).collect();
@@ -253,23 +273,34 @@ pub(super) fn check(sketches: &[Sketch], search: &mut Search<'_>, cx: &mut Conte
     }
 }
 
+/// So many patterns of two transactions say that they are not atomic; more would only be noise, and
+/// there can be as many as squares of places.
+const ENOUGH: u32 = 256;
+
 fn pair(ours: &Sketch, theirs: &Sketch, search: &mut Search<'_>, cx: &mut Context<'_>) {
-    let conflicts = ours.conflicts(theirs);
-    for (at, &first) in conflicts.iter().enumerate() {
-        for &second in &conflicts[at + 1..] {
-            if ours.points[first.0].var == ours.points[second.0].var {
-                continue;
-            }
-            if !search.spend(1) {
+    if !search.spend((ours.points.len() + theirs.points.len()) as u64) {
+        return;
+    }
+    let class = |conflict: &Conflict| {
+        let here = &ours.points[conflict.here as usize];
+        let there = &theirs.points[conflict.there as usize];
+        (
+            (here.segment, there.segment),
+            (here.spot.site, there.spot.site),
+        )
+    };
+    let mut conflicts = ours.conflicts(theirs);
+    conflicts.sort_unstable_by_key(|conflict| (class(conflict), conflict.here));
+    let classes: Vec<&[Conflict]> = conflicts.chunk_by(|a, b| class(a) == class(b)).collect();
+    let mut patterns = 0;
+    for first in &classes {
+        for second in &classes {
+            if patterns == ENOUGH || !search.spend((1 + first.len() + second.len()) as u64) {
                 return;
             }
-            let (first, second) = if first.0 < second.0 {
-                (first, second)
-            } else {
-                (second, first)
-            };
             if let Some(order) = unserializable(ours, theirs, first, second, search.locksets) {
                 report::two_var(ours, theirs, &order, search, cx);
+                patterns += 1;
             }
         }
     }
@@ -278,35 +309,91 @@ fn pair(ours: &Sketch, theirs: &Sketch, search: &mut Search<'_>, cx: &mut Contex
 /// A step of a pattern: whether the other transaction makes it, and which of its points.
 pub(super) type Order = [(bool, usize); 4];
 
-/// An order of the four accesses that is possible and not serializable. `first` and `second` are
-/// conflicts, here and there; `first` is the earlier one here.
+/// An order of four accesses that is possible and not serializable: two conflicts, the one here
+/// earlier of the first class, the other one of the second.
 fn unserializable(
     ours: &Sketch,
     theirs: &Sketch,
-    first: (usize, usize),
-    second: (usize, usize),
+    first: &[Conflict],
+    second: &[Conflict],
     locksets: &mut Locksets,
 ) -> Option<Order> {
-    let (low, high) = (first.1.min(second.1), first.1.max(second.1));
-    let our = ours.block(first.0, second.0, locksets);
-    let their = theirs.block(low, high, locksets);
-    let (a, b) = ((false, first.0), (false, second.0));
-    let (c, d) = ((true, low), (true, high));
+    let segments = |one: &Conflict| {
+        let here = ours.points[one.here as usize].segment;
+        (here, theirs.points[one.there as usize].segment)
+    };
+    let (one, other) = (segments(&first[0]), segments(&second[0]));
+    if one.0 > other.0 {
+        return None;
+    }
+    let our = ours.block(one.0, other.0, locksets);
+    let their = theirs.block(one.1.min(other.1), one.1.max(other.1), locksets);
+    let var = |conflict: &Conflict| ours.points[conflict.here as usize].var;
+    let steps = |a: &Conflict, b: &Conflict| {
+        let (low, high) = (a.there.min(b.there), a.there.max(b.there));
+        let here = |point: u32| (false, point as usize);
+        let there = |point: u32| (true, point as usize);
+        (here(a.here), here(b.here), there(low), there(high))
+    };
     // Around both of the other's is unserializable whichever way round those are.
+    let some = || {
+        // The first and the last will do, unless they are of one variable. A variable has at most
+        // four conflicts, so this ends soon.
+        first.iter().find_map(|a| {
+            let mut later = second.iter().rev().take_while(|b| b.here > a.here);
+            let b = later.find(|b| var(b) != var(a))?;
+            Some(steps(a, b))
+        })
+    };
     if our.can_surround(&their, locksets) {
-        return Some([a, c, d, b]);
+        return some().map(|(a, b, c, d)| [a, c, d, b]);
     }
     if their.can_surround(&our, locksets) {
-        return Some([c, a, b, d]);
+        return some().map(|(a, b, c, d)| [c, a, b, d]);
     }
     // The variables in opposite orders: each transaction is split by one access of the other.
-    if first.1 > second.1 {
-        if our.lets_in(their.held.0, locksets) && their.lets_in(our.held.1, locksets) {
-            return Some([a, c, b, d]);
-        }
-        if their.lets_in(our.held.0, locksets) && our.lets_in(their.held.1, locksets) {
-            return Some([c, a, d, b]);
-        }
+    let crossed = one.1 >= other.1;
+    let ours_first =
+        crossed && our.lets_in(their.held.0, locksets) && their.lets_in(our.held.1, locksets);
+    let theirs_first =
+        crossed && their.lets_in(our.held.0, locksets) && our.lets_in(their.held.1, locksets);
+    if !ours_first && !theirs_first {
+        return None;
     }
-    None
+    let (a, b) = opposite(first, second, var)?;
+    let (a, b, c, d) = steps(a, b);
+    Some(if ours_first {
+        [a, c, b, d]
+    } else {
+        [c, a, d, b]
+    })
+}
+
+/// A conflict of the first class and a later one (here) of the second that is earlier there, of
+/// another variable.
+fn opposite<'a>(
+    first: &'a [Conflict],
+    second: &'a [Conflict],
+    var: impl Fn(&Conflict) -> VarId,
+) -> Option<(&'a Conflict, &'a Conflict)> {
+    // From each place of the second class on: the conflict that is earliest there, and the
+    // earliest of another variable than that.
+    let mut earliest: Vec<[Option<&Conflict>; 2]> = vec![[None; 2]; second.len() + 1];
+    for (place, conflict) in second.iter().enumerate().rev() {
+        let [best, next] = earliest[place + 1];
+        let before = |old: Option<&Conflict>| old.is_none_or(|old| conflict.there < old.there);
+        let same = |old: Option<&Conflict>| old.is_some_and(|old| var(old) == var(conflict));
+        earliest[place] = match (before(best), same(best)) {
+            (true, true) => [Some(conflict), next],
+            (true, false) => [Some(conflict), best],
+            (false, false) if before(next) => [best, Some(conflict)],
+            _ => [best, next],
+        };
+    }
+    first.iter().find_map(|a| {
+        let later = second.partition_point(|b| b.here <= a.here);
+        let other = earliest[later].into_iter().flatten();
+        let mut other = other.filter(|b| b.there < a.there && var(b) != var(a));
+        Some((a, other.next()?))
+    })
 }

@@ -6,6 +6,7 @@ mod atomic_sets;
 mod atomizer;
 mod blocks;
 mod cooperability;
+mod deadlocks;
 mod doublechecker;
 mod eraser;
 mod files;

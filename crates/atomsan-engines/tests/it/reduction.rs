@@ -486,6 +486,7 @@ const NESTED: sets::Shape = sets::Shape {
     unary: true,
     orders: true,
     exotic: true,
+    nested: true,
 };
 
 proptest! {

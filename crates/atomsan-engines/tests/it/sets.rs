@@ -1,7 +1,7 @@
 //! Random sets of transactions, small enough to enumerate all of their traces.
 //!
-//! A set is a trace in which the transactions run one after the other. Locks nest, as the blocks
-//! of `synchronized` do, and are released in the transaction that took them.
+//! A set is a trace in which the transactions run one after the other. Locks are released in the
+//! transaction that took them.
 
 use crate::trace::Trace;
 use atomsan_trace::{Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
@@ -23,6 +23,8 @@ pub struct Shape {
     pub orders: bool,
     /// Atomic read-modify-writes and shared locks.
     pub exotic: bool,
+    /// Locks are released in the opposite order.
+    pub nested: bool,
 }
 
 /// A transaction: its thread, what it does, and what comes before it.
@@ -77,7 +79,9 @@ fn grow(shape: Shape, choices: &[Choice]) -> Trace {
                     }
                 }
                 12..=14 if shape.locks > 0 => {
-                    if let Some(last) = held.pop() {
+                    if !shape.nested && !held.is_empty() {
+                        push(release(held.remove(usize::from(target) % held.len())));
+                    } else if let Some(last) = held.pop() {
                         push(release(last));
                     }
                 }

@@ -248,3 +248,32 @@ fn prediction_finds_what_did_not_happen() {
     assert_eq!(run("reduction"), 66);
     assert_eq!(run("atomizer"), 0, "it learns of T2 only after f has ended");
 }
+
+#[test]
+fn a_limit_that_was_reached_is_said() {
+    let mut text = String::new();
+    for turn in 0..40 {
+        let (thread, x, y) = (turn % 4, turn % 3, (turn + 1) % 3);
+        text.push_str(&format!(
+            "T{thread}|begin(f{turn})|1\nT{thread}|r(x{x})|2\n"
+        ));
+        text.push_str(&format!(
+            "T{thread}|w(y{y})|{turn}\nT{thread}|end(f{turn})|4\n"
+        ));
+    }
+    let run = |limit: &str| {
+        let flags = [
+            "check",
+            "--engine",
+            "blocks",
+            "--strength",
+            "cyclic",
+            "--limit",
+            limit,
+            "-",
+        ];
+        atomsan_with(&flags, text.as_bytes()).stdout
+    };
+    assert!(run("1").contains("raise --limit"), "{}", run("1"));
+    assert!(!run("100000000").contains("raise --limit"));
+}
