@@ -8,7 +8,7 @@ use crate::ownership::{self, Outcome};
 use crate::platform::exported_with_caller;
 use crate::{platform, start, thread};
 use core::sync::atomic::Ordering::SeqCst;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 /// An integer that atomic operations work on.
 trait Value: Copy + PartialEq {
@@ -290,7 +290,7 @@ exported_with_caller! {
 // SAFETY: the name belongs to the instrumentation ABI that this library implements.
 #[unsafe(no_mangle)]
 extern "C" fn __tsan_atomic_thread_fence(_order: i32) {
-    fence(SeqCst);
+    core::sync::atomic::fence(SeqCst);
 }
 
 /// Orders a thread with its own signal handlers.

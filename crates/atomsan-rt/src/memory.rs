@@ -90,7 +90,7 @@ unsafe extern "C" fn posix_allocate_aligned(
     size: usize,
     pc: u64,
 ) -> i32 {
-    if !alignment.is_power_of_two() || alignment % size_of::<usize>() != 0 {
+    if !alignment.is_power_of_two() || !alignment.is_multiple_of(size_of::<usize>()) {
         return EINVAL;
     }
     // SAFETY: the program's own call.

@@ -77,7 +77,7 @@ fn install<T>(slot: &AtomicPtr<T>, table: *mut T) {
 fn new_leaf() -> *mut Leaf {
     loop {
         let next = ARENA_NEXT.load(Ordering::Acquire);
-        if next % ARENA != 0 {
+        if !next.is_multiple_of(ARENA) {
             // Arenas are aligned to their size, so this does not run over the end.
             let after = next + LEAF_BYTES;
             if ARENA_NEXT

@@ -154,15 +154,13 @@ pub(crate) fn register(number: u64, parent: Option<(u32, u64)>) -> Option<&'stat
 
 fn take_slot() -> Option<usize> {
     if VACANCIES.load(Ordering::Acquire) > 0 {
-        for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
-            let vacant = VACANT[slot].load(Ordering::Relaxed)
-                && VACANT[slot]
-                    .compare_exchange(true, false, Ordering::AcqRel, Ordering::Relaxed)
-                    .is_ok();
-            if vacant {
-                VACANCIES.fetch_sub(1, Ordering::AcqRel);
-                return Some(slot);
-            }
+        let highest = HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        let vacant = VACANT[..=highest].iter().position(|vacant| {
+            vacant.load(Ordering::Relaxed) && vacant.swap(false, Ordering::AcqRel)
+        });
+        if vacant.is_some() {
+            VACANCIES.fetch_sub(1, Ordering::AcqRel);
+            return vacant;
         }
     }
     let slot = HIGHEST.fetch_add(1, Ordering::AcqRel) + 1;
