@@ -32,7 +32,7 @@
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
-use crate::models::{self, Change, Family};
+use crate::models::{self, Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
 use atomsan_trace::names::{self, Definition};
@@ -92,6 +92,8 @@ struct Node {
 struct Place {
     site: SiteId,
     family: Option<Family>,
+    /// The function of a lock that it is in, if that is known by its name.
+    step: Option<Step>,
     /// The user's functions that are inlined there: an index into the table of these.
     inlined: u32,
     /// The line in the user's code.
@@ -140,6 +142,8 @@ struct Thread {
     held_back: Option<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
+    /// A lock that it has as soon as it does anything else.
+    acquiring: Option<(u64, SiteId, Change)>,
 }
 
 /// An iterator over the events of a recording.
@@ -322,12 +326,14 @@ impl<'a> Events<'a> {
             .iter()
             .rev()
             .find_map(|frame| models::family(&frame.function));
+        let step = below.iter().find_map(|frame| models::step(&frame.function));
         let next = self.locations.len() as u32;
         let location = *self.locations.entry(frames.clone()).or_insert(next);
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
                 family,
+                step,
                 inlined: self.inlined_at(&frames),
                 line: frames[at].line,
                 location,
@@ -341,6 +347,7 @@ impl<'a> Events<'a> {
                         caller.site
                     },
                     family: caller.family.or(family),
+                    step: step.or(caller.step),
                     inlined: 0,
                     line: 0,
                     location,
@@ -390,7 +397,30 @@ impl<'a> Events<'a> {
         node
     }
 
+    /// What a thread has to say before anything else.
+    fn catch_up(&mut self, slot: usize) {
+        if let Some((lock, site, change)) = self.threads[slot].acquiring.take() {
+            self.change(slot, site, lock, change);
+        }
+    }
+
+    /// An atomic operation in a function of a lock that is known by its name.
+    fn step(&mut self, slot: usize, site: SiteId, record: &Record, step: Step) {
+        let lock = record.subject;
+        match step {
+            Step::Lock(change) => self.threads[slot].acquiring = Some((lock, site, change)),
+            Step::TryLock(change) if record.kind == Kind::AtomicRmw => {
+                self.change(slot, site, lock, change);
+            }
+            Step::Unlock(change) if record.kind != Kind::AtomicLoad => {
+                self.change(slot, site, lock, change);
+            }
+            _ => {}
+        }
+    }
+
     fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
+        self.catch_up(slot);
         let thread = &mut self.threads[slot];
         if let Some(event) = thread.held_back.take() {
             self.batch.events.push(event);
@@ -524,6 +554,7 @@ impl<'a> Events<'a> {
     }
 
     fn access(&mut self, slot: usize, site: SiteId, range: Range<u64>, op: impl Fn(VarId) -> Op) {
+        self.catch_up(slot);
         let mut touched = std::mem::take(&mut self.batch.events);
         let mut new = Vec::new();
         let thread = self.threads[slot].id;
@@ -623,6 +654,9 @@ impl<'a> Events<'a> {
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
         if let Some(range) = range {
+            if let Some(step) = place.step {
+                return self.step(slot, site, record, step);
+            }
             match (family, record.kind) {
                 (Some(family), Kind::AtomicRmw) => {
                     if let Some(change) = family.change(record.extra[0], record.extra[1]) {

@@ -18,6 +18,44 @@ pub enum Family {
     Hidden,
 }
 
+/// A function of a lock that is known by its name, as `lock_api` has them. What its word means is
+/// the lock's own business, and a lock may be handed over without any change of the word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Has the lock when it returns.
+    Lock(Change),
+    /// Has the lock if it changes the word.
+    TryLock(Change),
+    /// Lets go of the lock with its first operation.
+    Unlock(Change),
+    /// Is called by another one, which is what counts.
+    Inner,
+}
+
+/// The types whose functions are known by name: the start of their path.
+const BY_NAME: &[&str] = &[
+    "parking_lot::raw_mutex::RawMutex",
+    "parking_lot::raw_rwlock::RawRwLock",
+    "dashmap::lock::RawRwLock",
+];
+
+/// What a function of a lock does, if it is known by its name.
+pub fn step(function: &str) -> Option<Step> {
+    let path = function.trim_start_matches('<');
+    if !BY_NAME.iter().any(|start| path.starts_with(start)) {
+        return None;
+    }
+    Some(match path.rsplit("::").next()? {
+        "lock" | "lock_exclusive" => Step::Lock(Change::Acquire),
+        "lock_shared" | "lock_shared_recursive" => Step::Lock(Change::AcquireShared),
+        "try_lock" | "try_lock_exclusive" => Step::TryLock(Change::Acquire),
+        "try_lock_shared" => Step::TryLock(Change::AcquireShared),
+        "unlock" | "unlock_exclusive" => Step::Unlock(Change::Release),
+        "unlock_shared" => Step::Unlock(Change::ReleaseShared),
+        _ => Step::Inner,
+    })
+}
+
 /// A change of a lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
@@ -50,7 +88,7 @@ const TABLE: &[(&str, Family)] = &[
     ("std::io::", Family::Hidden),
     ("alloc::sync::", Family::Hidden),
     ("core::sync::exclusive::", Family::Hidden),
-    // What these order is in the order of the recording; their locks are not events yet.
+    // Their locks are known by the names of their functions: see `Step`.
     ("parking_lot::", Family::Hidden),
     ("parking_lot_core::", Family::Hidden),
     ("lock_api::", Family::Hidden),
@@ -127,6 +165,15 @@ mod tests {
         assert_eq!(lock.change(0, 1), Some(Change::AcquireShared));
         assert_eq!(lock.change(2, 1), Some(Change::ReleaseShared));
         assert_eq!(lock.change(1, 1 | waiting), None, "only a waiter came");
+    }
+
+    #[test]
+    fn locks_that_are_known_by_name() {
+        let lock = "<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock";
+        assert_eq!(step(lock), Some(Step::Lock(Change::Acquire)));
+        let slow = "parking_lot::raw_mutex::RawMutex::unlock_slow";
+        assert_eq!(step(slow), Some(Step::Inner));
+        assert_eq!(step("bank::RawMutex::lock"), None);
     }
 
     #[test]
