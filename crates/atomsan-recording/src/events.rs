@@ -92,8 +92,8 @@ struct Node {
 struct Place {
     site: SiteId,
     family: Option<Family>,
-    /// The function of a lock that it is in, if that is known by its name.
-    step: Option<Step>,
+    /// The innermost and the outermost function of a lock that it is in, of those known by name.
+    step: Option<(Step, Step)>,
     /// The user's functions that are inlined there: an index into the table of these.
     inlined: u32,
     /// The line in the user's code.
@@ -326,7 +326,11 @@ impl<'a> Events<'a> {
             .iter()
             .rev()
             .find_map(|frame| models::family(&frame.function));
-        let step = below.iter().find_map(|frame| models::step(&frame.function));
+        let known = |frame: &Frame| models::step(&frame.function);
+        let step = Option::zip(
+            below.iter().find_map(known),
+            below.iter().rev().find_map(known),
+        );
         let next = self.locations.len() as u32;
         let location = *self.locations.entry(frames.clone()).or_insert(next);
         let place = match users {
@@ -347,7 +351,10 @@ impl<'a> Events<'a> {
                         caller.site
                     },
                     family: caller.family.or(family),
-                    step: step.or(caller.step),
+                    step: match (step, caller.step) {
+                        (Some((inner, _)), Some((_, outer))) => Some((inner, outer)),
+                        (step, caller) => step.or(caller),
+                    },
                     inlined: 0,
                     line: 0,
                     location,
@@ -654,7 +661,12 @@ impl<'a> Events<'a> {
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
         if let Some(range) = range {
-            if let Some(step) = place.step {
+            if let Some((inner, outer)) = place.step {
+                // What a slow path does after the first operation of an unlock is not another one.
+                let step = match outer {
+                    Step::Unlock(_) => inner,
+                    _ => outer,
+                };
                 return self.step(slot, site, record, step);
             }
             match (family, record.kind) {
@@ -684,6 +696,10 @@ impl<'a> Events<'a> {
                 _ => Op::AtomicRmwFailed,
             };
             return self.access(slot, site, range, op);
+        }
+        // A lock that spins is not the user's yield.
+        if family.is_some() && record.kind == Kind::Yield {
+            return;
         }
         if record.detail() == GUARD {
             self.guards.insert(record.subject);
@@ -724,7 +740,10 @@ impl<'a> Events<'a> {
         }
         self.cells.renew(&range);
         let chain = self.calls(slot);
-        let Place { site, .. } = self.place(chain, record.pc());
+        let Place { site, step, .. } = self.place(chain, record.pc());
+        if step.is_some() {
+            return;
+        }
         if record.kind == Kind::Free {
             if let Some((_, object)) = self.objects.remove(&range.start) {
                 self.emit(slot, site, Op::Free(object));
