@@ -12,6 +12,12 @@
 //! inlined or a caller. The chains of calls form a tree ([`Node`]), so that what is known of a
 //! program counter in a chain is worked out once.
 //!
+//! # What is initialised once
+//!
+//! The initialisation of a C++ static, of a Rust `OnceLock`, by `pthread_once`, is before every use
+//! in every schedule. No event says that, so that engines which look at other schedules would
+//! take it for a conflict; the accesses of an initialiser are left out.
+//!
 //! # Inlined functions
 //!
 //! Nothing in the recording tells where an inlined function starts and ends, but the line tables
@@ -142,6 +148,8 @@ struct Thread {
     held_back: Option<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
+    /// How many things it initialises that are initialised once.
+    initialising: u32,
     /// A lock that it has as soon as it does anything else.
     acquiring: Option<(u64, SiteId, Change)>,
 }
@@ -415,7 +423,11 @@ impl<'a> Events<'a> {
     fn step(&mut self, slot: usize, site: SiteId, record: &Record, step: Step) {
         let lock = record.subject;
         match step {
-            Step::Lock(change) => self.threads[slot].acquiring = Some((lock, site, change)),
+            // The first operation is on the lock itself; others may be on what threads wait in.
+            Step::Lock(change) => {
+                let acquiring = &mut self.threads[slot].acquiring;
+                acquiring.get_or_insert((lock, site, change));
+            }
             Step::TryLock(change) if record.kind == Kind::AtomicRmw => {
                 self.change(slot, site, lock, change);
             }
@@ -685,6 +697,8 @@ impl<'a> Events<'a> {
                     return;
                 }
                 _ if self.cells.is_harmless(record.position) => return,
+                // Nobody can get in between, in any schedule: all others wait.
+                _ if self.threads[slot].initialising > 0 => return,
                 _ => {}
             }
             let op: fn(VarId) -> Op = match record.kind {
@@ -703,6 +717,11 @@ impl<'a> Events<'a> {
         }
         if record.detail() == GUARD {
             self.guards.insert(record.subject);
+            let initialising = &mut self.threads[slot].initialising;
+            *initialising = match record.kind {
+                Kind::Acquire | Kind::AcquireShared => *initialising + 1,
+                _ => initialising.saturating_sub(1),
+            };
         }
         let op = match record.kind {
             Kind::Fork => Op::Fork(self.thread_id(record.subject)),

@@ -5,7 +5,7 @@
 //!  file       file            order         events (symbols, models, cells)
 //! ```
 //!
-//! * [`file`]: the recording as the runtime left it, complete or cut off.
+//! * [`mod@file`]: the recording as the runtime left it, complete or cut off.
 //! * [`order`]: a total order of all records that respects the edges.
 //! * [`symbols`]: what the program counters stand for.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.

@@ -5,8 +5,8 @@
 //! *pre* and *post* is their implementation, and not looked at. Of functions that ask for reports
 //! there are none to give.
 
-use crate::format::{GUARD, Kind, first_word, second_word};
-use crate::locks::{acquired, record, step};
+use crate::format::Kind;
+use crate::locks::{acquired, guarded, record, step};
 use crate::ownership;
 use crate::platform::exported_with_caller;
 
@@ -196,18 +196,6 @@ unaligned! {
     __sanitizer_unaligned_load16 __sanitizer_unaligned_store16 u16;
     __sanitizer_unaligned_load32 __sanitizer_unaligned_store32 u32;
     __sanitizer_unaligned_load64 __sanitizer_unaligned_store64 u64;
-}
-
-/// The guard of a function's static in C++ is held by who initialises it, and shared for a moment
-/// by who finds it initialised.
-fn guarded(kinds: &[Kind], guard: usize, pc: u64) {
-    record(|thread| {
-        ownership::own(thread, guard, 0, true);
-        for &kind in kinds {
-            thread.append([first_word(kind, 0, guard as u64), second_word(GUARD, pc)]);
-        }
-        thread.next_epoch();
-    });
 }
 
 unsafe extern "C-unwind" fn guard_acquire(guard: usize, pc: u64) -> i32 {

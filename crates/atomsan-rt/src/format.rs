@@ -172,8 +172,9 @@ kinds! {
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
 pub const COMPARED: u16 = 1;
 
-/// Detail of a [`Kind::Acquire`] and others whose subject is the guard of a static in C++: its
-/// first byte is 1 when the static is there, and who reads that has shared the guard.
+/// Detail of a [`Kind::Acquire`] and others whose subject guards something that is initialised
+/// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when
+/// the static is there, a `pthread_once_t`, a `Once` of Rust.
 pub const GUARD: u16 = 2;
 
 /// Packs the first word of a record.

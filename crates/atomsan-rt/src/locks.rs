@@ -5,7 +5,7 @@
 //! thereby after whoever owned it before ([`crate::ownership`]). So an acquisition is recorded
 //! after the real function has returned, and a release before it is called.
 
-use crate::format::Kind;
+use crate::format::{GUARD, Kind, first_word, second_word};
 use crate::platform::exported_with_caller;
 use crate::thread::Thread;
 use crate::{ownership, real, start, thread};
@@ -40,6 +40,18 @@ pub(crate) fn pass(kind: Kind, lock: usize, pc: u64) {
     record(|thread| {
         ownership::own(thread, lock, 0, true);
         thread.append_step(kind, lock as u64, pc);
+    });
+}
+
+/// What guards something that is initialised once is held by who initialises it, and shared for a
+/// moment by who finds it initialised.
+pub(crate) fn guarded(kinds: &[Kind], guard: usize, pc: u64) {
+    record(|thread| {
+        ownership::own(thread, guard, 0, true);
+        for &kind in kinds {
+            thread.append([first_word(kind, 0, guard as u64), second_word(GUARD, pc)]);
+        }
+        thread.next_epoch();
     });
 }
 
@@ -179,10 +191,10 @@ unsafe extern "C-unwind" fn once_routine() {
     let Some((once, routine, pc)) = ONCE.take() else {
         return;
     };
-    acquired(Kind::Acquire, once, pc);
+    guarded(&[Kind::Acquire], once, pc);
     // SAFETY: the program's own routine.
     unsafe { routine() };
-    step(Kind::Release, once, pc);
+    guarded(&[Kind::Release], once, pc);
 }
 
 /// Who comes later shares the control for a moment, and is after the routine by that.
@@ -195,8 +207,7 @@ unsafe extern "C-unwind" fn once(
     // SAFETY: the program's own call, with its routine inside of ours.
     let result = unsafe { real::pthread_once(once, once_routine) };
     ONCE.set(outer);
-    acquired(Kind::AcquireShared, once, pc);
-    step(Kind::ReleaseShared, once, pc);
+    guarded(&[Kind::AcquireShared, Kind::ReleaseShared], once, pc);
     result
 }
 

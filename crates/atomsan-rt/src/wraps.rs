@@ -6,7 +6,7 @@
 //! [`atomsan_wrap_after`], with a number of [`wrap`] and the first two arguments.
 
 use crate::format::Kind;
-use crate::locks::{acquired, pass, record, step};
+use crate::locks::{acquired, guarded, pass, record, step};
 use crate::ownership;
 
 /// What a wrapped function does; the numbers are those of the stubs.
@@ -34,6 +34,7 @@ extern "C" fn atomsan_wrap_before(what: u32, first: usize, second: usize, pc: u6
         wrap::BARRIER => pass(Kind::Arrive, first, pc),
         wrap::PARK => record(|thread| thread.append_step(Kind::Wait, parking_place(thread), pc)),
         wrap::YIELD => step(Kind::Yield, 0, pc),
+        wrap::ONCE => guarded(&[Kind::AcquireShared], first, pc),
         // Who waits for the scope reads the counter, and is after this.
         wrap::SCOPED_END => record(|thread| {
             for word in 0..SCOPE_WORDS {
@@ -59,12 +60,10 @@ extern "C" fn atomsan_wrap_after(what: u32, first: usize, second: usize, pc: u64
             thread.append_step(Kind::Woken, parking_place(thread), pc);
         }),
         // Nor can be seen who ran the initialiser.
-        wrap::ONCE => record(|thread| {
-            thread.after_everybody();
-            ownership::own(thread, first, 0, true);
-            thread.append_step(Kind::AcquireShared, first as u64, pc);
-            thread.append_step(Kind::ReleaseShared, first as u64, pc);
-        }),
+        wrap::ONCE => {
+            record(|thread| thread.after_everybody());
+            guarded(&[Kind::ReleaseShared], first, pc);
+        }
         _ => {}
     }
 }

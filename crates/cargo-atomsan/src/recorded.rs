@@ -27,9 +27,9 @@ pub(crate) struct Args {
     )]
     pub(crate) engine: Vec<String>,
 
-    /// Whose functions should be atomic: `workspace`, or `all` that are instrumented
+    /// Whose functions should be atomic
     #[arg(long, value_name = "WHOSE", default_value = "workspace")]
-    pub(crate) regions: String,
+    pub(crate) regions: RegionsArg,
 
     /// Which functions should be atomic and which not
     #[arg(long, value_name = "FILE")]
@@ -65,6 +65,14 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     flags: engines::Flags,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum RegionsArg {
+    /// The user's own.
+    Workspace,
+    /// All that are instrumented.
+    All,
 }
 
 /// A number of bytes: `2G`, `512M`, `65536`.
@@ -156,7 +164,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
     for file in files {
         let recording = Recording::open(file)?;
         let options = Options {
-            roots: if args.regions == "all" {
+            roots: if args.regions == RegionsArg::All {
                 vec!["/".into()]
             } else {
                 roots.to_vec()
