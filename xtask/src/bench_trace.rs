@@ -8,7 +8,19 @@ use crate::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const ENGINES: &[&str] = &["velodrome", "aerodrome"];
+const ENGINES: &[&str] = &[
+    "velodrome",
+    "aerodrome",
+    "doublechecker",
+    "atomizer",
+    "reduction",
+    "blocks",
+    "copper",
+    "silver",
+    "marathon",
+];
+/// The engines whose growth is looked at.
+const GROWING: &[&str] = &["velodrome", "aerodrome", "doublechecker", "atomizer"];
 const TRACES: &[&str] = &["elevator", "tsp", "lufact"];
 const RUNS: usize = 5;
 
@@ -151,7 +163,7 @@ fn growth(atomsan: &Path, scratch: &Path, quick: bool) -> Result<()> {
                 file.as_os_str(),
             ],
         )?;
-        for engine in ENGINES {
+        for engine in GROWING {
             let runs = if *size > 10_000_000 { 1 } else { RUNS };
             row(
                 &format!("{size:.0e}"),

@@ -23,7 +23,6 @@ use crate::engine::{Context, Occurrence};
 use crate::forgetting::Forgetting;
 use crate::regions::{Boundary, Regions};
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
-use smallvec::SmallVec;
 
 /// What a transaction is to a person.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +63,7 @@ pub struct Transactions<O> {
     begun: u64,
     forgetting: Forgetting,
     /// A spare list, to save allocations.
-    sources: SmallVec<[Access; 4]>,
+    sources: Vec<Access>,
 }
 
 impl<O: Order> Transactions<O> {
@@ -78,7 +77,7 @@ impl<O: Order> Transactions<O> {
             current: Vec::new(),
             begun: 0,
             forgetting: Forgetting::new(few),
-            sources: SmallVec::new(),
+            sources: Vec::new(),
         }
     }
 
@@ -240,7 +239,7 @@ impl<O: Order> Transactions<O> {
 
     /// The events that this one depends on, of other transactions that are alive.
     #[inline]
-    fn living_sources(&mut self, at: &Occurrence, tx: TxRef) -> SmallVec<[Access; 4]> {
+    fn living_sources(&mut self, at: &Occurrence, tx: TxRef) -> Vec<Access> {
         let mut sources = std::mem::take(&mut self.sources);
         sources.clear();
         let order = &self.order;

@@ -38,7 +38,6 @@ use atomsan_trace::{Event, ObjectId, Op, ThreadId, VarId};
 use projection::Projections;
 use report::Reports;
 use sets::{SetId, Sets};
-use smallvec::SmallVec;
 use units::{Frame, Units};
 
 /// What can be chosen.
@@ -59,7 +58,7 @@ pub struct Marathon {
     counts: Counts,
     /// Spare lists, to save allocations.
     ended: Vec<(Frame, SetId)>,
-    sources: SmallVec<[Access; 4]>,
+    sources: Vec<Access>,
 }
 
 #[derive(Debug, Default)]
@@ -81,7 +80,7 @@ impl Marathon {
             reports: Reports::default(),
             counts: Counts::default(),
             ended: Vec::new(),
-            sources: SmallVec::new(),
+            sources: Vec::new(),
         }
     }
 
@@ -255,7 +254,7 @@ impl Marathon {
 
     /// The accesses that this one depends on, of other units that are alive.
     #[inline]
-    fn living_sources(&mut self, at: &Occurrence, set: SetId, tx: TxRef) -> SmallVec<[Access; 4]> {
+    fn living_sources(&mut self, at: &Occurrence, set: SetId, tx: TxRef) -> Vec<Access> {
         let mut sources = std::mem::take(&mut self.sources);
         sources.clear();
         if let Some(projection) = self.projections.get(set) {

@@ -5,7 +5,7 @@ use crate::random::{Shape, arbitrary, traces};
 use crate::trace::{Trace, Verdict};
 use atomsan_engines::atomizer::{Annotations, Atomizer, Heuristic, Options};
 use atomsan_trace::SiteId;
-use atomsan_trace::finding::{Anomaly, Criterion, Role, Status};
+use atomsan_trace::finding::{Anomaly, Criterion, Status};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,16 +25,6 @@ fn annotated(text: &str, annotations: &str) -> Verdict {
         ..Options::default()
     };
     run_with(text, options)
-}
-
-/// The lines at which each finding was entered, committed and violated.
-fn lines(verdict: &Verdict) -> Vec<[u32; 3]> {
-    let steps = |finding: &atomsan_trace::Finding| {
-        let roles: Vec<Role> = finding.witness.iter().map(|step| step.role).collect();
-        assert_eq!(roles, [Role::Entered, Role::Committed, Role::Violated]);
-        [0, 1, 2].map(|at| finding.witness[at].event.site.0)
-    };
-    verdict.findings.iter().map(steps).collect()
 }
 
 /// Three threads use the lock and write what it protects, so that neither is thread-local.
@@ -77,7 +67,7 @@ fn figure_1_and_2_string_buffer_append() {
     let verdict = trace.run(Atomizer::default());
     // "Atomic block entered at append, commits at lock release in length, atomicity violation at
     // lock acquire in getChars."
-    assert_eq!(lines(&verdict), [[11, 16, 20]]);
+    assert_eq!(verdict.reduction_lines(), [[11, 16, 20]]);
     let finding = &verdict.findings[0];
     let region = finding.culprit.region.unwrap();
     assert_eq!(trace.names.function_name(region), "append");
@@ -110,7 +100,7 @@ fn double_it_is_atomic() {
     let double =
         |t: &str| format!("{t} begin doubleIt\n{t} acq m\n{t} r x\n{t} w x\n{t} rel m\n{t} end\n");
     let verdict = run(&["a", "b", "c", "a", "b"].map(double).concat());
-    assert_eq!(lines(&verdict), [[0; 3]; 0]);
+    assert_eq!(verdict.reduction_lines(), [[0; 3]; 0]);
 }
 
 /// 3.4 and 4.2: when another thread makes φ(x) empty in between, the first access has already been
@@ -123,7 +113,7 @@ fn double_it_is_found_at_the_next_execution() {
     let again = "t begin doubleIt\nt acq m\nt r x\nt w x\nt rel m\nt end\n";
     // The read commits, the write violates.
     let verdict = run(&[share, once, again].concat());
-    assert_eq!(lines(&verdict), [[17, 19, 20]]);
+    assert_eq!(verdict.reduction_lines(), [[17, 19, 20]]);
 }
 
 const INC_AND_READ: &str = "\
@@ -168,14 +158,17 @@ fn without_write_protected_data_inc_is_an_alarm() {
         ..Options::default()
     };
     // After `read`, the read in `inc` commits and the write violates.
-    assert_eq!(lines(&run_with(INC_AND_READ, options)), [[22, 24, 25]]);
+    assert_eq!(
+        run_with(INC_AND_READ, options).reduction_lines(),
+        [[22, 24, 25]]
+    );
 }
 
 #[test]
 fn two_unprotected_accesses_are_not_reducible() {
     let share = "u w x\nv w x\nw w x\n";
     let verdict = run(&[share, "t begin f\nt r x\nt w x\nt end"].concat());
-    assert_eq!(lines(&verdict), [[4, 5, 6]]);
+    assert_eq!(verdict.reduction_lines(), [[4, 5, 6]]);
     assert!(verdict.findings[0].notes[1].contains("a write of x"));
     assert_eq!(run(&[share, "t begin f\nt w x\nt end"].concat()).total, 0);
 }
@@ -260,10 +253,10 @@ t end";
     // The first write commits outer, the second violates it and commits inner, the third violates
     // inner.
     let verdict = run(&[share, inner].concat());
-    assert_eq!(lines(&verdict), [[4, 5, 7], [6, 7, 8]]);
+    assert_eq!(verdict.reduction_lines(), [[4, 5, 7], [6, 7, 8]]);
     let both = "t begin outer\nt begin inner\nt w x\nt w x\nt end\nt end";
     let verdict = run(&[share, both].concat());
-    assert_eq!(lines(&verdict), [[4, 6, 7], [5, 6, 7]]);
+    assert_eq!(verdict.reduction_lines(), [[4, 6, 7], [5, 6, 7]]);
 }
 
 #[test]
@@ -294,7 +287,10 @@ fn a_wait_splits_the_block() {
     let wait = "t begin f\nt acq m\nt wait m\nt woken m\nt rel m\nt end";
     assert_eq!(run(&[share, wait].concat()).total, 0);
     let after = "t begin f\nt acq m\nt wait m\nt woken m\nt rel m\nt acq m\nt rel m\nt end";
-    assert_eq!(lines(&run(&[share, after].concat())), [[7, 11, 12]]);
+    assert_eq!(
+        run(&[share, after].concat()).reduction_lines(),
+        [[7, 11, 12]]
+    );
 }
 
 #[test]
@@ -317,7 +313,7 @@ fn the_creating_thread_is_the_first_owner() {
 fn starting_and_joining_are_left_and_right_movers() {
     assert_eq!(run("t begin f\nt join u\nt fork v\nt end").total, 0);
     assert_eq!(
-        lines(&run("t begin f\nt fork v\nt join v\nt end")),
+        run("t begin f\nt fork v\nt join v\nt end").reduction_lines(),
         [[1, 2, 3]]
     );
 }
@@ -338,7 +334,10 @@ t end";
 fn assume_atomic_is_one_step_and_assume_mover_none() {
     assert_eq!(annotated(CALL, "").total, 2, "outer and helper");
     // The call commits, the write after it violates.
-    assert_eq!(lines(&annotated(CALL, "assume_atomic help*")), [[4, 5, 9]]);
+    assert_eq!(
+        annotated(CALL, "assume_atomic help*").reduction_lines(),
+        [[4, 5, 9]]
+    );
     assert_eq!(annotated(CALL, "assume_mover helper").total, 0);
     assert_eq!(annotated(CALL, "assume_mover other").total, 2);
 }
@@ -351,7 +350,10 @@ fn assume_guarded_never_races() {
 
 #[test]
 fn no_warn_is_about_one_line() {
-    assert_eq!(lines(&annotated(CALL, "no_warn test:6")), [[4, 7, 9]]);
+    assert_eq!(
+        annotated(CALL, "no_warn test:6").reduction_lines(),
+        [[4, 7, 9]]
+    );
     assert_eq!(annotated(CALL, "no_warn test:6\nno_warn test:7").total, 0);
 }
 
@@ -359,7 +361,7 @@ fn no_warn_is_about_one_line() {
 fn an_annotation_makes_a_function_atomic() {
     let text = "u w x\nv w x\nw w x\nt enter f\nt w x\nt w x\nt exit f";
     assert_eq!(run(text).total, 0, "the entry point of its thread");
-    assert_eq!(lines(&annotated(text, "atomic f")), [[4, 5, 6]]);
+    assert_eq!(annotated(text, "atomic f").reduction_lines(), [[4, 5, 6]]);
 }
 
 /// Two synchronised blocks in one exported function, and one with two unprotected accesses.
@@ -391,7 +393,7 @@ fn heuristics_choose_the_blocks() {
             heuristic,
             ..Options::default()
         };
-        lines(&run_with(SYNCHRONISED, options))
+        run_with(SYNCHRONISED, options).reduction_lines()
     };
     let function = [11, 13, 14];
     let block = [14, 15, 16];
@@ -410,7 +412,7 @@ fn a_synchronised_block_ends_with_its_lock() {
     // f returns with the lock held; the block goes on until its release.
     let text = "t enter run\nt enter f\nt acq m\nt w x\nt exit f\nt w x\nt rel m\nt w x";
     let verdict = run_with(&[share, text].concat(), options());
-    assert_eq!(lines(&verdict), [[12, 13, 15]]);
+    assert_eq!(verdict.reduction_lines(), [[12, 13, 15]]);
 }
 
 proptest! {

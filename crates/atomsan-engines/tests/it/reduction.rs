@@ -6,7 +6,7 @@ use crate::random::{Shape, arbitrary, traces};
 use crate::sets;
 use crate::trace::{Trace, Verdict};
 use atomsan_engines::reduction::{Options, Reduction, TABLE_2};
-use atomsan_trace::finding::{Anomaly, Criterion, Role, Status};
+use atomsan_trace::finding::{Anomaly, Criterion, Status};
 use atomsan_trace::{Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -18,16 +18,6 @@ fn run(text: &str) -> Verdict {
 /// The column of Table 2 with this name.
 fn column(name: &str) -> Options {
     TABLE_2.iter().find(|column| column.0 == name).unwrap().1
-}
-
-/// The lines at which each finding was entered, committed and violated.
-fn lines(verdict: &Verdict) -> Vec<[u32; 3]> {
-    let steps = |finding: &atomsan_trace::Finding| {
-        let roles: Vec<Role> = finding.witness.iter().map(|step| step.role).collect();
-        assert_eq!(roles, [Role::Entered, Role::Committed, Role::Violated]);
-        [0, 1, 2].map(|at| finding.witness[at].event.site.0)
-    };
-    verdict.findings.iter().map(steps).collect()
 }
 
 /// Fig. 4.
@@ -78,7 +68,7 @@ fn figure_4_reduction_alarms_on_t2_to_t4() {
         assert_eq!(verdict.stat("variables with races"), 1);
         let begin = text.lines().position(|line| line == "t4 begin t4").unwrap() as u32 + 1;
         // N R R N L L: the read commits, and acquiring o2 is what leads to the write.
-        assert_eq!(lines(&verdict), [[begin, begin + 1, begin + 2]]);
+        assert_eq!(verdict.reduction_lines(), [[begin, begin + 1, begin + 2]]);
         assert!(interleavings::judge(&trace).unwrap().atomic);
     }
 }
@@ -119,7 +109,7 @@ fn figure_5_vector_has_two_synchronised_blocks() {
             .position(|line| line == "t begin Vector")
             .unwrap() as u32
             + 1;
-        assert_eq!(lines(&verdict), [[begin, begin + 3, begin + 4]]);
+        assert_eq!(verdict.reduction_lines(), [[begin, begin + 3, begin + 4]]);
         let finding = &verdict.findings[0];
         assert_eq!(
             trace.names.function_name(finding.culprit.region.unwrap()),
@@ -163,10 +153,10 @@ u rel m
 ";
     assert_eq!(run(text).total, 0);
     let theorem_1 = Trace::parse(text).run(Reduction::new(column("multilockset")));
-    assert_eq!(lines(&theorem_1), [[1, 7, 8]]);
+    assert_eq!(theorem_1.reduction_lines(), [[1, 7, 8]]);
     // Written concurrently, `config` is race-free but not read-only.
     let written = text.replace("u r config", "u w config");
-    assert_eq!(lines(&run(&written)), [[1, 7, 8]]);
+    assert_eq!(run(&written).reduction_lines(), [[1, 7, 8]]);
 }
 
 #[test]
@@ -174,22 +164,25 @@ fn one_non_mover_is_allowed_and_two_are_not() {
     let other = "u w x\nu w y\n";
     assert_eq!(run(&["t begin f\nt w x\nt end\n", other].concat()).total, 0);
     let twice = run(&["t begin f\nt r x\nt w x\nt end\n", other].concat());
-    assert_eq!(lines(&twice), [[1, 2, 3]]);
+    assert_eq!(twice.reduction_lines(), [[1, 2, 3]]);
     assert!(twice.findings[0].notes[1].contains("a write of x, which races"));
     let two = run(&["t begin f\nt w x\nt w y\nt end\n", other].concat());
-    assert_eq!(lines(&two), [[1, 2, 3]]);
+    assert_eq!(two.reduction_lines(), [[1, 2, 3]]);
     // Earlier than the race was known: the Atomizer misses this one.
     let locked = "t begin f\nt acq l\nt r x\nt w x\nt rel l\nt end\nu w x";
-    assert_eq!(lines(&run(locked)), [[1, 3, 4]]);
+    assert_eq!(run(locked).reduction_lines(), [[1, 3, 4]]);
 }
 
 #[test]
 fn a_non_mover_and_a_block_exclude_each_other() {
     let other = "u w x\nu acq l\nu w y\nu rel l\n";
     let before = "t begin f\nt w x\nt acq l\nt w y\nt rel l\nt end\n";
-    assert_eq!(lines(&run(&[before, other].concat())), [[1, 2, 3]]);
+    assert_eq!(
+        run(&[before, other].concat()).reduction_lines(),
+        [[1, 2, 3]]
+    );
     let after = "t begin f\nt acq l\nt w y\nt rel l\nt w x\nt end\n";
-    assert_eq!(lines(&run(&[after, other].concat())), [[1, 4, 5]]);
+    assert_eq!(run(&[after, other].concat()).reduction_lines(), [[1, 4, 5]]);
     let inside = "t begin f\nt acq l\nt w y\nt w x\nt rel l\nt end\n";
     assert_eq!(run(&[inside, other].concat()).total, 0);
 }
@@ -216,7 +209,7 @@ fn protected_and_thread_local_locks_are_both_movers() {
     let verdict = run(&[block("t", true), block("u", true), block("v", false)].concat());
     assert_eq!(verdict.stat("violating transactions"), 3);
     // The trees of t and u are the same; the lines are those of t.
-    assert_eq!(lines(&verdict), [[1, 5, 6], [21, 24, 25]]);
+    assert_eq!(verdict.reduction_lines(), [[1, 5, 6], [21, 24, 25]]);
     assert_eq!(verdict.findings[0].count, 2);
 }
 
@@ -256,7 +249,9 @@ u end";
         ..Options::default()
     };
     assert_eq!(
-        lines(&Trace::parse(text).run(Reduction::new(without))),
+        Trace::parse(text)
+            .run(Reduction::new(without))
+            .reduction_lines(),
         [[1, 3, 4]]
     );
 }
@@ -293,7 +288,7 @@ fn waits_starts_joins_and_barriers_split_transactions() {
 #[test]
 fn locks_released_out_of_order() {
     let other = "u acq a\nu acq b\nu w x\nu w y\nu rel b\nu rel a\nu w z\n";
-    let with = |text: &str| lines(&run(&[text, other].concat()));
+    let with = |text: &str| run(&[text, other].concat()).reduction_lines();
     // R R L L.
     let fine = "t begin f\nt acq a\nt acq b\nt w x\nt rel a\nt w y\nt rel b\nt end\n";
     assert_eq!(with(fine), [[0; 3]; 0]);
@@ -312,7 +307,7 @@ fn locks_released_out_of_order() {
 #[test]
 fn locks_held_across_the_ends_of_a_transaction() {
     let other = "u acq a\nu w x\nu rel a\nu w z\n";
-    let with = |text: &str| lines(&run(&[text, other].concat()));
+    let with = |text: &str| run(&[text, other].concat()).reduction_lines();
     // L only, then a both-mover; L R; N L; L N.
     assert_eq!(
         with("t acq a\nt begin f\nt w x\nt rel a\nt end\n"),
@@ -359,7 +354,7 @@ fn repetition_makes_no_new_trees() {
         "u acq l\nu w x\nu rel l\nt begin f\n{inner}t end\n"
     ));
     assert_eq!(verdict.stat("tree nodes"), 2);
-    assert_eq!(lines(&verdict), [[4, 7, 8]]);
+    assert_eq!(verdict.reduction_lines(), [[4, 7, 8]]);
 }
 
 /// Threads that take turns with a variable make each other forget that they have seen it.
@@ -373,13 +368,13 @@ fn taking_turns_with_variables_keeps_trees_small() {
     let verdict = run(&text);
     assert_eq!(verdict.stat("tree nodes"), 1, "the same for both");
     assert_eq!(verdict.stat("violating transactions"), 2);
-    assert_eq!(lines(&verdict), [[1, 3, 5]]);
+    assert_eq!(verdict.reduction_lines(), [[1, 3, 5]]);
 }
 
 #[test]
 fn a_trace_may_stop_in_the_middle() {
     let verdict = run("u w x\nt begin f\nt r x\nt w x");
-    assert_eq!(lines(&verdict), [[2, 3, 4]]);
+    assert_eq!(verdict.reduction_lines(), [[2, 3, 4]]);
 }
 
 /// Starting and joining end transactions, but not the oracle's, so they are ended in the trace. A thread that is started while it runs, or runs on after it was joined, has a transaction

@@ -4,7 +4,7 @@
 //! site of an event is its line number in the text, so a test can say which lines a finding names.
 
 use atomsan_engines::{Context, Engine, Findings, Occurrence, Stat};
-use atomsan_trace::finding::Finding;
+use atomsan_trace::finding::{Finding, Role};
 use atomsan_trace::names::{Definition, Frame, Names, Site, Var};
 use atomsan_trace::{
     Event, FunctionId, LockId, ObjectId, Op, SiteId, Spec, Stacks, ThreadId, VarId,
@@ -43,6 +43,16 @@ impl Verdict {
         let stat = self.stats.iter().find(|stat| stat.name == name);
         stat.unwrap_or_else(|| panic!("no figure named {name}: {:?}", self.stats))
             .value
+    }
+
+    /// The lines at which each finding of a reduction was entered, committed and violated.
+    pub fn reduction_lines(&self) -> Vec<[u32; 3]> {
+        let steps = |finding: &Finding| {
+            let roles: Vec<Role> = finding.witness.iter().map(|step| step.role).collect();
+            assert_eq!(roles, [Role::Entered, Role::Committed, Role::Violated]);
+            [0, 1, 2].map(|at| finding.witness[at].event.site.0)
+        };
+        self.findings.iter().map(steps).collect()
     }
 }
 

@@ -252,13 +252,13 @@ fn prediction_finds_what_did_not_happen() {
 #[test]
 fn a_limit_that_was_reached_is_said() {
     let mut text = String::new();
-    for turn in 0..40 {
+    for turn in 0..8 {
         let (thread, x, y) = (turn % 4, turn % 3, (turn + 1) % 3);
         text.push_str(&format!(
             "T{thread}|begin(f{turn})|1\nT{thread}|r(x{x})|2\n"
         ));
         text.push_str(&format!(
-            "T{thread}|w(y{y})|{turn}\nT{thread}|end(f{turn})|4\n"
+            "T{thread}|w(x{y})|{turn}\nT{thread}|end(f{turn})|4\n"
         ));
     }
     let run = |limit: &str| {

@@ -346,26 +346,11 @@ fn counts(input: &mut Input<'_>) -> Option<(Counts, u32)> {
 fn is_defined(event: &Event, defined: &Counts) -> bool {
     let [threads, vars, locks, functions, objects, sites] = *defined;
     let target = match event.op {
-        Op::End | Op::Yield => true,
-        Op::Read(x)
-        | Op::Write(x)
-        | Op::AtomicLoad(x)
-        | Op::AtomicStore(x)
-        | Op::AtomicRmw(x)
-        | Op::AtomicRmwFailed(x) => x.0 < vars,
-        Op::Acquire(l)
-        | Op::Release(l)
-        | Op::AcquireShared(l)
-        | Op::ReleaseShared(l)
-        | Op::Wait(l)
-        | Op::Woken(l)
-        | Op::Notify(l)
-        | Op::Arrive(l)
-        | Op::Leave(l) => l.0 < locks,
         Op::Begin(f) | Op::Enter(f) | Op::Exit(f) => f.0 < functions,
         Op::Fork(t) | Op::Join(t) => t.0 < threads,
         Op::Alloc(o) | Op::Free(o) => o.0 < objects,
         Op::RefStore { into, object } => into.0 < vars && object.0 < objects,
+        op => op.var().is_none_or(|x| x.0 < vars) && op.lock().is_none_or(|l| l.0 < locks),
     };
     // Sites are counted from 1; 0 is the unknown one.
     event.thread.0 < threads && event.site.0 <= sites && target
