@@ -44,7 +44,10 @@ fn largest(seen: &AtomicU64, value: u64) {
 }
 
 fn main() {
-    let queue = Queue { items: Mutex::default(), not_empty: Condvar::new() };
+    let queue = Queue {
+        items: Mutex::default(),
+        not_empty: Condvar::new(),
+    };
     let barrier = Barrier::new(3);
     let seen = AtomicU64::new(0);
     let shared = Arc::new(vec![1u64, 2, 3]);

@@ -13,7 +13,9 @@ fn withdraw(account: &Account, amount: i64) {
 }
 
 fn main() {
-    let account = Arc::new(Account { balance: Mutex::new(1000) });
+    let account = Arc::new(Account {
+        balance: Mutex::new(1000),
+    });
     let start = Arc::new(Barrier::new(2));
     let threads: Vec<_> = (0..2)
         .map(|_| {
