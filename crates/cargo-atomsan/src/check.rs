@@ -15,7 +15,7 @@ use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
 use atomsan_trace::{Names, Spec};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const EXAMPLES: &str = "\
@@ -86,7 +86,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-enum RankArg {
+pub(crate) enum RankArg {
     High,
     Medium,
     Low,
@@ -110,13 +110,16 @@ struct Checked {
     seconds: f64,
 }
 
+/// Reads a specification.
+pub(crate) fn read_spec(path: &Path) -> anyhow::Result<Spec> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the specification {}", path.display()))?;
+    Ok(Spec::parse(path, &text)?)
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let spec = match &args.spec {
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the specification {}", path.display()))?;
-            Spec::parse(path, &text)?
-        }
+        Some(path) => read_spec(path)?,
         None => Spec::default(),
     };
     let entries = engines::choose(&args.engine)?;
@@ -136,7 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     for path in &args.files {
         let checked = check(args, path, &spec, &entries, &choices)?;
         products.add(&checked.checker)?;
-        let reports = reports(&checked);
+        let reports = reports(&checked.checker);
         if reports
             .iter()
             .any(|report| report.rank >= args.fail_on.into())
@@ -230,8 +233,7 @@ fn warnings(checked: &Checked, has_spec: bool) -> Vec<String> {
 }
 
 /// All findings by name, the worst first.
-fn reports(checked: &Checked) -> Vec<Report> {
-    let checker = &checked.checker;
+pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
     let mut reports: Vec<Report> = (checker.runs().iter())
         .flat_map(|run| fold(run.findings.list()))
         .map(|finding| resolve(finding, checker.names(), checker.stacks()))

@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// The flags that say how to write.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct Flags {
     /// The format to write; by the file's name if not given
     #[arg(long, value_name = "FORMAT", value_parser = parse_written_format)]

@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Usage,
     /// Anything else that failed.
     Failure,
+    /// What a program or compiler that was run ended with.
+    Program(u8),
 }
 
 /// An error in what the user asked for, rather than in doing it.
@@ -45,6 +47,7 @@ impl From<Exit> for ExitCode {
             Exit::Failure => 1,
             Exit::Usage => 2,
             Exit::Findings => 66,
+            Exit::Program(status) => status,
         })
     }
 }

@@ -79,6 +79,19 @@ impl Output {
         })
     }
 
+    /// Standard error: where a program's standard output is its own.
+    pub(crate) fn stderr() -> Output {
+        let choice = match anstream::ColorChoice::global() {
+            anstream::ColorChoice::Auto => anstream::AutoStream::choice(&io::stderr()),
+            choice => choice,
+        };
+        let stderr = BufWriter::new(io::stderr());
+        Output {
+            stream: anstream::AutoStream::new(Box::new(stderr) as Box<dyn Write>, choice),
+            closed: false,
+        }
+    }
+
     /// Writes with `write`, unless nobody listens any more.
     pub(crate) fn write(
         &mut self,

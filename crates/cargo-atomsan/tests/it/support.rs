@@ -30,6 +30,8 @@ impl From<Output> for Said {
 pub(crate) fn command() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_atomsan"));
     command.current_dir(root());
+    // cargo points the tests at its own libraries; a user's programs do not have that.
+    command.env_remove("LD_LIBRARY_PATH");
     command
 }
 

@@ -1,0 +1,301 @@
+//! Which bytes are one variable.
+//!
+//! Programs access the same memory in pieces of different sizes: a field by itself, the structure
+//! as a whole. A *cell* is a set of neighbouring bytes that no access of the recording separates;
+//! an access is then one event for each cell that it touches, no two variables overlap, and two
+//! fields that share a machine word stay apart.
+//!
+//! Memory that only one thread ever touches, under any name, cannot conflict with anything. It
+//! gets no variables, and its accesses no events.
+//!
+//! Memory that is allocated or freed is new: its cells get new variables from then on.
+//!
+//! A load that only prepares a compare-exchange is part of it ([`Retries`]): otherwise every
+//! lock-free loop would be a false alarm.
+
+use crate::file::{Record, Recording};
+use crate::format::{COMPARED, Kind};
+use atomsan_trace::VarId;
+use hashbrown::{HashMap, HashSet};
+use rustc_hash::FxBuildHasher;
+use std::ops::Range;
+
+const NONE: u32 = u32::MAX;
+/// More than one thread.
+const MANY: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Seen {
+    /// Bit `i`: a cell starts at byte `i`.
+    starts: u8,
+    thread: u32,
+}
+
+struct Granule {
+    starts: u8,
+    /// The variable of the cell that starts at each byte.
+    vars: [u32; 8],
+}
+
+/// The cells of the memory that threads share.
+pub struct Cells {
+    shared: HashMap<u64, Granule, FxBuildHasher>,
+    /// The same granules, in order.
+    sorted: Vec<u64>,
+    /// Positions of atomic reads that are part of a later operation.
+    harmless: HashSet<u64, FxBuildHasher>,
+    next: u32,
+}
+
+impl std::fmt::Debug for Cells {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cells({} shared granules)", self.sorted.len())
+    }
+}
+
+impl Cells {
+    /// Looks through a whole recording.
+    pub fn new(recording: &Recording) -> Cells {
+        let mut seen: HashMap<u64, Seen, FxBuildHasher> = HashMap::default();
+        let mut harmless = HashSet::default();
+        for slot in 0..recording.slots() {
+            let mut thread = slot as u32;
+            let mut retries = Retries::default();
+            for record in recording.log(slot) {
+                match record.kind {
+                    Kind::Edge => continue,
+                    Kind::ThreadStart => thread = record.subject as u32,
+                    Kind::Alloc | Kind::Free => continue,
+                    _ => {}
+                }
+                harmless.extend(retries.step(&record));
+                if let Some(range) = record.range() {
+                    note(&mut seen, range, thread);
+                }
+            }
+        }
+        let shared: HashMap<u64, Granule, FxBuildHasher> = seen
+            .into_iter()
+            .filter(|(_, seen)| seen.thread == MANY)
+            .map(|(granule, Seen { starts, .. })| {
+                (
+                    granule,
+                    Granule {
+                        starts,
+                        vars: [NONE; 8],
+                    },
+                )
+            })
+            .collect();
+        let mut sorted: Vec<u64> = shared.keys().copied().collect();
+        sorted.sort_unstable();
+        Cells {
+            shared,
+            sorted,
+            harmless,
+            next: 0,
+        }
+    }
+
+    /// Whether the atomic read at this position is part of a later operation (see [`Retries`]).
+    pub fn is_harmless(&self, position: u64) -> bool {
+        self.harmless.contains(&position)
+    }
+
+    /// Whether threads share any of these bytes.
+    pub fn is_shared(&self, range: &Range<u64>) -> bool {
+        if range.end <= (range.start & !7) + 8 {
+            return self.shared.contains_key(&(range.start & !7));
+        }
+        let first = self
+            .sorted
+            .partition_point(|&granule| granule < range.start & !7);
+        self.sorted
+            .get(first)
+            .is_some_and(|&granule| granule < range.end)
+    }
+
+    /// The variables that an access touches, with the address of each and whether it is new.
+    pub fn touch(&mut self, range: Range<u64>, mut each: impl FnMut(VarId, u64, bool)) {
+        let mut at = range.start;
+        while at < range.end {
+            let base = at & !7;
+            let end = range.end.min(base + 8);
+            if let Some(granule) = self.shared.get_mut(&base) {
+                for byte in (at - base)..(end - base) {
+                    // An access starts at the start of a cell.
+                    if granule.starts >> byte & 1 == 0 {
+                        continue;
+                    }
+                    let var = &mut granule.vars[byte as usize];
+                    let new = *var == NONE;
+                    if new {
+                        *var = self.next;
+                        self.next += 1;
+                    }
+                    each(VarId(*var), base + byte, new);
+                }
+            }
+            at = base + 8;
+        }
+    }
+
+    /// Makes memory new.
+    pub fn renew(&mut self, range: &Range<u64>) {
+        let first = self
+            .sorted
+            .partition_point(|&granule| granule < range.start & !7);
+        for granule in self.sorted[first..]
+            .iter()
+            .take_while(|&&granule| granule < range.end)
+        {
+            if let Some(granule) = self.shared.get_mut(granule) {
+                granule.vars = [NONE; 8];
+            }
+        }
+    }
+}
+
+/// Atomic reads of one thread that do not count by themselves, by what the thread does next at
+/// the same place:
+///
+/// | read | next | why |
+/// |---|---|---|
+/// | load | compare-exchange that succeeds and expected the value loaded | the two are one read-modify-write |
+/// | load | compare-exchange that fails | the value was out of date, and the program knows |
+/// | compare-exchange that failed | another read or compare-exchange | it is tried again |
+/// | load | the same load, and nothing in between | the thread spins |
+#[derive(Default)]
+struct Retries {
+    last: HashMap<u64, Record, FxBuildHasher>,
+    /// The last record of the thread.
+    previous: u64,
+}
+
+impl Retries {
+    /// Follows one record of the thread; the position of a read that does not count after all.
+    fn step(&mut self, record: &Record) -> Option<u64> {
+        let previous = std::mem::replace(&mut self.previous, record.position);
+        let last = match record.kind {
+            Kind::AtomicLoad | Kind::AtomicRmwFailed => self.last.insert(record.subject, *record),
+            Kind::AtomicRmw | Kind::AtomicStore => self.last.remove(&record.subject),
+            _ => None,
+        }?;
+        let compared = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
+        let harmless = match (last.kind, record.kind) {
+            (Kind::AtomicLoad, Kind::AtomicRmw) => compared && last.extra[0] == record.extra[0],
+            (Kind::AtomicLoad, Kind::AtomicRmwFailed) => true,
+            (Kind::AtomicLoad, Kind::AtomicLoad) => {
+                last.pc() == record.pc() && last.position == previous
+            }
+            (Kind::AtomicRmwFailed, Kind::AtomicRmw) => compared,
+            (Kind::AtomicRmwFailed, kind) => kind != Kind::AtomicStore,
+            _ => false,
+        };
+        harmless.then_some(last.position)
+    }
+}
+
+fn note(seen: &mut HashMap<u64, Seen, FxBuildHasher>, range: Range<u64>, thread: u32) {
+    let mut at = range.start;
+    while at < range.end {
+        let base = at & !7;
+        let end = range.end.min(base + 8);
+        let mut starts = 1u8 << (at - base);
+        if end < base + 8 {
+            starts |= 1 << (end - base);
+        }
+        seen.entry(base)
+            .and_modify(|seen| {
+                seen.starts |= starts;
+                if seen.thread != thread {
+                    seen.thread = MANY;
+                }
+            })
+            .or_insert(Seen { starts, thread });
+        at = base + 8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::tests::Builder;
+    use crate::format::{first_word, second_word};
+
+    fn cells(accesses: &[(usize, u64, u8)]) -> Cells {
+        let mut builder = Builder::default();
+        for &(slot, address, size) in accesses {
+            builder.push(slot, &[first_word(Kind::Write, size, address), 0]);
+        }
+        Cells::new(&builder.build())
+    }
+
+    fn touched(cells: &mut Cells, range: Range<u64>) -> Vec<u32> {
+        let mut vars = Vec::new();
+        cells.touch(range, |var, _, _| vars.push(var.0));
+        vars
+    }
+
+    #[test]
+    fn neighbours_in_one_word_stay_apart() {
+        let mut cells = cells(&[(1, 0x1000, 4), (2, 0x1004, 4)]);
+        assert_eq!(touched(&mut cells, 0x1000..0x1004), [0]);
+        assert_eq!(touched(&mut cells, 0x1004..0x1008), [1]);
+        assert_eq!(touched(&mut cells, 0x1000..0x1008), [0, 1]);
+    }
+
+    #[test]
+    fn what_nobody_separates_is_one_variable() {
+        let mut cells = cells(&[(1, 0x1000, 16), (2, 0x1000, 16)]);
+        assert_eq!(touched(&mut cells, 0x1000..0x1010), [0, 1], "one a granule");
+    }
+
+    #[test]
+    fn what_one_thread_has_to_itself_is_no_variable() {
+        let mut cells = cells(&[(1, 0x1000, 8), (1, 0x1000, 4), (2, 0x2000, 8)]);
+        assert_eq!(touched(&mut cells, 0x1000..0x1008), []);
+        assert!(!cells.is_shared(&(0..u64::MAX)));
+    }
+
+    #[test]
+    fn renewed_memory_has_new_variables() {
+        let mut cells = cells(&[(1, 0x1000, 8), (2, 0x1000, 8)]);
+        assert_eq!(touched(&mut cells, 0x1000..0x1008), [0]);
+        cells.renew(&(0x0ff0..0x1001));
+        assert_eq!(touched(&mut cells, 0x1000..0x1008), [1]);
+        assert_eq!(touched(&mut cells, 0x1000..0x1008), [1]);
+    }
+
+    #[test]
+    fn reads_that_are_part_of_a_compare_exchange() {
+        let mut builder = Builder::default();
+        let mut pc = 0;
+        let mut atomic = |kind, detail, words: &[u64]| {
+            pc += 1;
+            let mut record = vec![first_word(kind, 4, 0x1000), second_word(detail, pc)];
+            record.extend(words);
+            builder.push(1, &record)
+        };
+        let unrelated = atomic(Kind::AtomicLoad, 0, &[1]);
+        let stale = atomic(Kind::AtomicLoad, 0, &[1]);
+        let failed = atomic(Kind::AtomicRmwFailed, 0, &[2]);
+        atomic(Kind::AtomicRmw, COMPARED, &[2, 3]);
+        let load = atomic(Kind::AtomicLoad, 0, &[3]);
+        atomic(Kind::AtomicRmw, COMPARED, &[3, 4]);
+        let before_add = atomic(Kind::AtomicLoad, 0, &[4]);
+        atomic(Kind::AtomicRmw, 0, &[4, 5]);
+        let given_up = atomic(Kind::AtomicRmwFailed, 0, &[5]);
+        let cells = Cells::new(&builder.build());
+        assert!(
+            [stale, failed, load]
+                .iter()
+                .all(|&at| cells.is_harmless(at))
+        );
+        assert!(
+            ![unrelated, before_add, given_up]
+                .iter()
+                .any(|&at| cells.is_harmless(at))
+        );
+    }
+}

@@ -1,0 +1,546 @@
+//! A recording as events, with the names they use.
+//!
+//! The records come in a legal order ([`crate::order`]). What is added here is meaning: which
+//! functions are the user's, so that they become regions; which atomic operations are locks
+//! ([`crate::models`]); which bytes are variables ([`crate::cells`]); what everything is called
+//! ([`crate::symbols`]). Calls are followed in [`calls`].
+//!
+//! # What is initialised once
+//!
+//! The initialisation of a C++ static, of a Rust `OnceLock`, by `pthread_once`, is before every use
+//! in every schedule. No event says that, so that engines which look at other schedules would
+//! take it for a conflict; the accesses of an initialiser are left out.
+
+mod calls;
+
+use crate::cells::Cells;
+use crate::file::{Record, Recording};
+use crate::format::{GUARD, Kind};
+use crate::models::{Change, Family, Step};
+use crate::order::Order;
+use crate::symbols::{Frame, Symbols};
+use atomsan_trace::names::{self, Definition};
+use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
+use hashbrown::{HashMap, HashSet};
+use rustc_hash::FxBuildHasher;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
+
+/// Whose functions are regions.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Directories of the user's sources; if there are none, everything is the user's that is
+    /// not the toolchain's, the system's or a package's.
+    pub roots: Vec<PathBuf>,
+}
+
+impl Options {
+    fn is_users(&self, file: &str) -> bool {
+        const OTHERS: [&str; 6] = [
+            "/rustc/",
+            "/rust/deps/",
+            "/usr/",
+            "/.cargo/registry/",
+            "/.cargo/git/",
+            "/.rustup/",
+        ];
+        // The standard library's files are named by where it was built.
+        if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
+            return false;
+        }
+        if self.roots.is_empty() {
+            !OTHERS.iter().any(|other| file.contains(other))
+        } else {
+            self.roots
+                .iter()
+                .any(|root| std::path::Path::new(file).starts_with(root))
+        }
+    }
+}
+
+/// A chain of calls: a function on top of another chain.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// The function, if it is the user's.
+    function: Option<FunctionId>,
+    /// Where in the user's code the chain is, and what synchronisation it is in.
+    place: Place,
+}
+
+/// What is known of a place in a chain of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Place {
+    site: SiteId,
+    family: Option<Family>,
+    /// The innermost and the outermost function of a lock that it is in, of those known by name.
+    step: Option<(Step, Step)>,
+    /// The user's functions that are inlined there: an index into the table of these.
+    inlined: u32,
+    /// The line in the user's code.
+    line: u32,
+    /// The place in the source, with everything that is inlined.
+    location: u32,
+}
+
+/// An operation, for finding out that it is repeated: its place, kind and subject.
+type Operation = (u32, Kind, u64);
+
+/// A function that is being executed, and what is inlined into it.
+#[derive(Debug, Default)]
+struct Call {
+    node: u32,
+    inlined: u32,
+    line: u32,
+    /// What was done since the inlined functions were entered.
+    seen: Vec<Operation>,
+}
+
+const ROOT: u32 = 0;
+
+#[derive(Debug, Default)]
+struct Thread {
+    id: ThreadId,
+    stack: Vec<Call>,
+    /// The functions of the user's that it is in; `None` for one that is part of another.
+    open: Vec<Option<FunctionId>>,
+    /// The bottom-most of them.
+    entry: Option<FunctionId>,
+    /// Its `Enter`, until it is clear that it is not the closure of a test.
+    held_back: Option<Event>,
+    /// Locks held together with others, and how often.
+    shared: Vec<LockId>,
+    /// How many things it initialises that are initialised once.
+    initialising: u32,
+    /// A lock that it has as soon as it does anything else.
+    acquiring: Option<(u64, SiteId, Change)>,
+}
+
+/// An iterator over the events of a recording.
+pub struct Events<'a> {
+    options: Options,
+    order: Order<'a>,
+    symbols: Symbols,
+    cells: Cells,
+    threads: Vec<Thread>,
+    thread_ids: FxMap<u64, ThreadId>,
+    locks: BTreeMap<u64, LockId>,
+    lock_count: u32,
+    /// Addresses of the guards of statics in C++.
+    guards: HashSet<u64, FxBuildHasher>,
+    functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
+    function_names: Vec<Box<str>>,
+    sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
+    objects: BTreeMap<u64, (u64, ObjectId)>,
+    object_count: u32,
+    /// The stacks of threads: where each ends, and whose it is.
+    stacks: BTreeMap<u64, (u64, String)>,
+    nodes: Vec<Node>,
+    children: FxMap<(u32, u64, u64), u32>,
+    /// Chains of inlined functions, outermost first, with the place of each call; the first one is
+    /// empty.
+    inlined: Vec<Vec<(FunctionId, SiteId)>>,
+    inlined_ids: HashMap<Vec<(FunctionId, SiteId)>, u32, FxBuildHasher>,
+    locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
+    places: FxMap<(u32, u64), Place>,
+    batch: Batch,
+}
+
+impl std::fmt::Debug for Events<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Events")
+            .field("cells", &self.cells)
+            .finish_non_exhaustive()
+    }
+}
+
+fn thread_name(number: u64) -> String {
+    if number == 0 {
+        "main".into()
+    } else {
+        format!("thread {number}")
+    }
+}
+
+/// How many events a batch has, more or less.
+const BATCH: usize = 4096;
+
+impl<'a> Events<'a> {
+    /// The events of a recording.
+    pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
+        Events {
+            options,
+            order: Order::new(recording),
+            symbols: Symbols::new(recording),
+            cells: Cells::new(recording),
+            threads: Vec::new(),
+            thread_ids: FxMap::default(),
+            locks: BTreeMap::new(),
+            lock_count: 0,
+            guards: HashSet::default(),
+            functions: HashMap::default(),
+            function_names: Vec::new(),
+            sites: HashMap::default(),
+            objects: BTreeMap::new(),
+            object_count: 0,
+            stacks: BTreeMap::new(),
+            nodes: vec![Node {
+                function: None,
+                place: Place::default(),
+            }],
+            children: FxMap::default(),
+            inlined: vec![Vec::new()],
+            inlined_ids: HashMap::default(),
+            locations: HashMap::default(),
+            places: FxMap::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    fn thread_id(&mut self, number: u64) -> ThreadId {
+        if let Some(&id) = self.thread_ids.get(&number) {
+            return id;
+        }
+        let id = ThreadId(self.thread_ids.len() as u32);
+        self.thread_ids.insert(number, id);
+        let name = thread_name(number);
+        self.batch.definitions.push(Definition::Thread(name.into()));
+        id
+    }
+
+    fn lock(&mut self, address: u64) -> LockId {
+        if let Some(&id) = self.locks.get(&address) {
+            return id;
+        }
+        let id = LockId(self.lock_count);
+        self.lock_count += 1;
+        self.locks.insert(address, id);
+        let name = match self.symbols.static_at(address) {
+            Some((name, 0)) => name.to_owned(),
+            Some((name, offset)) => format!("{name}+{offset}"),
+            None => format!("lock {}", id.0),
+        };
+        self.batch.definitions.push(Definition::Lock(name.into()));
+        id
+    }
+
+    fn function(&mut self, name: &str) -> FunctionId {
+        if let Some(&id) = self.functions.get(name) {
+            return id;
+        }
+        let id = FunctionId(self.functions.len() as u32);
+        self.functions.insert(name.into(), id);
+        self.function_names.push(name.into());
+        self.batch
+            .definitions
+            .push(Definition::Function(name.into()));
+        id
+    }
+
+    fn site(&mut self, frames: &[Frame]) -> SiteId {
+        let frames: Vec<_> = frames
+            .iter()
+            .map(|frame| names::Frame {
+                function: Some(self.function(&frame.function)),
+                file: (&*frame.file).into(),
+                line: frame.line,
+                column: frame.column,
+            })
+            .collect();
+        if let Some(&id) = self.sites.get(&frames) {
+            return id;
+        }
+        let id = SiteId(self.sites.len() as u32 + 1);
+        self.sites.insert(frames.clone(), id);
+        self.batch
+            .definitions
+            .push(Definition::Site(names::Site { frames }));
+        id
+    }
+
+    /// Names a variable that is new.
+    fn define_var(&mut self, address: u64) {
+        let object = self
+            .objects
+            .range(..=address)
+            .next_back()
+            .filter(|(_, (end, _))| address < *end)
+            .map(|(start, (_, id))| (*start, *id));
+        let name = match (object, self.symbols.static_at(address)) {
+            (Some((start, id)), _) => format!("object {}+{}", id.0, address - start),
+            (None, Some((name, 0))) => name.to_owned(),
+            (None, Some((name, offset))) => format!("{name}+{offset}"),
+            (None, None) => match self.stacks.range(..=address).next_back() {
+                Some((_, (end, owner))) if address < *end => format!("a local of {owner}"),
+                _ => format!("{address:#x}"),
+            },
+        };
+        self.batch.definitions.push(Definition::Var(names::Var {
+            name: name.into(),
+            object: object.map(|(_, id)| id),
+            volatile: false,
+        }));
+    }
+
+    /// What a thread has to say before anything else.
+    fn catch_up(&mut self, slot: usize) {
+        if let Some((lock, site, change)) = self.threads[slot].acquiring.take() {
+            self.change(slot, site, lock, change);
+        }
+    }
+
+    /// An atomic operation in a function of a lock that is known by its name.
+    fn step(&mut self, slot: usize, site: SiteId, record: &Record, step: Step) {
+        let lock = record.subject;
+        match step {
+            // The first operation is on the lock itself; others may be on what threads wait in.
+            Step::Lock(change) => {
+                let acquiring = &mut self.threads[slot].acquiring;
+                acquiring.get_or_insert((lock, site, change));
+            }
+            Step::TryLock(change) if record.kind == Kind::AtomicRmw => {
+                self.change(slot, site, lock, change);
+            }
+            Step::Unlock(change) if record.kind != Kind::AtomicLoad => {
+                self.change(slot, site, lock, change);
+            }
+            _ => {}
+        }
+    }
+
+    fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
+        self.catch_up(slot);
+        let thread = &mut self.threads[slot];
+        if let Some(event) = thread.held_back.take() {
+            self.batch.events.push(event);
+        }
+        self.batch.events.push(Event {
+            thread: thread.id,
+            site,
+            op,
+        });
+    }
+
+    fn access(&mut self, slot: usize, site: SiteId, range: Range<u64>, op: impl Fn(VarId) -> Op) {
+        self.catch_up(slot);
+        let mut touched = std::mem::take(&mut self.batch.events);
+        let mut new = Vec::new();
+        let thread = self.threads[slot].id;
+        if let Some(event) = self.threads[slot].held_back.take() {
+            touched.push(event);
+        }
+        self.cells.touch(range, |var, address, is_new| {
+            if is_new {
+                new.push(address);
+            }
+            touched.push(Event {
+                thread,
+                site,
+                op: op(var),
+            });
+        });
+        self.batch.events = touched;
+        for address in new {
+            self.define_var(address);
+        }
+    }
+
+    /// An operation inside of synchronisation: the word at the address changed.
+    fn change(&mut self, slot: usize, site: SiteId, address: u64, change: Change) {
+        let lock = self.lock(address);
+        match change {
+            Change::Acquire => self.emit(slot, site, Op::Acquire(lock)),
+            Change::Release => self.release(slot, site, lock),
+            Change::AcquireShared => self.acquire_shared(slot, site, lock),
+            Change::ReleaseShared => self.release_shared(slot, site, lock),
+            Change::Downgrade => {
+                self.release(slot, site, lock);
+                self.acquire_shared(slot, site, lock);
+            }
+        }
+    }
+
+    fn acquire_shared(&mut self, slot: usize, site: SiteId, lock: LockId) {
+        self.threads[slot].shared.push(lock);
+        self.emit(slot, site, Op::AcquireShared(lock));
+    }
+
+    fn release_shared(&mut self, slot: usize, site: SiteId, lock: LockId) {
+        let shared = &mut self.threads[slot].shared;
+        if let Some(at) = shared.iter().rposition(|&held| held == lock) {
+            shared.swap_remove(at);
+        }
+        self.emit(slot, site, Op::ReleaseShared(lock));
+    }
+
+    /// A release of either kind: libc has one function for both.
+    fn release(&mut self, slot: usize, site: SiteId, lock: LockId) {
+        if self.threads[slot].shared.contains(&lock) {
+            self.release_shared(slot, site, lock);
+        } else {
+            self.emit(slot, site, Op::Release(lock));
+        }
+    }
+
+    fn start_thread(&mut self, slot: usize, record: &Record) {
+        if self.threads.len() <= slot {
+            self.threads.resize_with(slot + 1, Thread::default);
+        }
+        let id = self.thread_id(record.subject);
+        self.threads[slot] = Thread {
+            id,
+            ..Thread::default()
+        };
+        let [low, size] = record.extra;
+        let stack = low..low.saturating_add(size);
+        self.cells.renew(&stack);
+        self.stacks
+            .insert(stack.start, (stack.end, thread_name(record.subject)));
+    }
+
+    fn record(&mut self, slot: usize, record: &Record) {
+        if record.kind == Kind::ThreadStart || self.threads.len() <= slot {
+            self.start_thread(slot, record);
+        }
+        let chain = self.calls(slot);
+        match record.kind {
+            Kind::Enter => return self.enter(slot, record),
+            Kind::Exit => return self.exit(slot),
+            Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
+            Kind::Alloc | Kind::Free => return self.memory(slot, record),
+            _ => {}
+        }
+        let range = record.range();
+        // What one thread has to itself is not worth a look at the line tables.
+        if range
+            .as_ref()
+            .is_some_and(|range| !self.cells.is_shared(range))
+        {
+            return;
+        }
+        let place = self.place(chain, record.pc());
+        self.settle(slot, place, record);
+        let Place { site, family, .. } = place;
+        if let Some(range) = range {
+            if let Some((inner, outer)) = place.step {
+                // What a slow path does after the first operation of an unlock is not another one.
+                let step = match outer {
+                    Step::Unlock(_) => inner,
+                    _ => outer,
+                };
+                return self.step(slot, site, record, step);
+            }
+            match (family, record.kind) {
+                (Some(family), Kind::AtomicRmw) => {
+                    if let Some(change) = family.change(record.extra[0], record.extra[1]) {
+                        self.change(slot, site, record.subject, change);
+                    }
+                    return;
+                }
+                (Some(_), _) => return,
+                (None, Kind::AtomicLoad) if self.guards.contains(&record.subject) => {
+                    if record.extra[0] & 1 != 0 {
+                        self.change(slot, site, record.subject, Change::AcquireShared);
+                        self.change(slot, site, record.subject, Change::ReleaseShared);
+                    }
+                    return;
+                }
+                _ if self.cells.is_harmless(record.position) => return,
+                // Nobody can get in between, in any schedule: all others wait.
+                _ if self.threads[slot].initialising > 0 => return,
+                _ => {}
+            }
+            let op: fn(VarId) -> Op = match record.kind {
+                Kind::Read | Kind::ReadRange => Op::Read,
+                Kind::Write | Kind::WriteRange => Op::Write,
+                Kind::AtomicLoad => Op::AtomicLoad,
+                Kind::AtomicStore => Op::AtomicStore,
+                Kind::AtomicRmw => Op::AtomicRmw,
+                _ => Op::AtomicRmwFailed,
+            };
+            return self.access(slot, site, range, op);
+        }
+        // A lock that spins is not the user's yield.
+        if family.is_some() && record.kind == Kind::Yield {
+            return;
+        }
+        if record.detail() == GUARD {
+            self.guards.insert(record.subject);
+            let initialising = &mut self.threads[slot].initialising;
+            *initialising = match record.kind {
+                Kind::Acquire | Kind::AcquireShared => *initialising + 1,
+                _ => initialising.saturating_sub(1),
+            };
+        }
+        let op = match record.kind {
+            Kind::Fork => Op::Fork(self.thread_id(record.subject)),
+            Kind::Join => Op::Join(self.thread_id(record.subject)),
+            Kind::Yield => Op::Yield,
+            Kind::End => Op::End,
+            Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
+            Kind::Release => return self.change(slot, site, record.subject, Change::Release),
+            Kind::AcquireShared => {
+                return self.change(slot, site, record.subject, Change::AcquireShared);
+            }
+            Kind::ReleaseShared => {
+                return self.change(slot, site, record.subject, Change::ReleaseShared);
+            }
+            Kind::Wait => Op::Wait(self.lock(record.subject)),
+            Kind::Woken => Op::Woken(self.lock(record.subject)),
+            Kind::Notify => Op::Notify(self.lock(record.subject)),
+            Kind::Arrive => Op::Arrive(self.lock(record.subject)),
+            Kind::Leave => Op::Leave(self.lock(record.subject)),
+            _ => return,
+        };
+        self.emit(slot, site, op);
+    }
+
+    /// Memory comes to life or dies. It is an object if threads share some of it.
+    fn memory(&mut self, slot: usize, record: &Record) {
+        let Some(range) = record.range() else {
+            return;
+        };
+        while let Some((&lock, _)) = self.locks.range(range.clone()).next() {
+            self.locks.remove(&lock);
+        }
+        if !self.cells.is_shared(&range) {
+            return;
+        }
+        self.cells.renew(&range);
+        let chain = self.calls(slot);
+        let Place { site, step, .. } = self.place(chain, record.pc());
+        if step.is_some() {
+            return;
+        }
+        if record.kind == Kind::Free {
+            if let Some((_, object)) = self.objects.remove(&range.start) {
+                self.emit(slot, site, Op::Free(object));
+            }
+            return;
+        }
+        let object = ObjectId(self.object_count);
+        self.object_count += 1;
+        let name = format!("object {}", object.0);
+        self.batch.definitions.push(Definition::Object(name.into()));
+        self.objects.insert(range.start, (range.end, object));
+        self.emit(slot, site, Op::Alloc(object));
+    }
+}
+
+impl Iterator for Events<'_> {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        while self.batch.events.len() < BATCH {
+            let Some((slot, record)) = self.order.next() else {
+                break;
+            };
+            self.record(slot, &record);
+        }
+        let batch = std::mem::take(&mut self.batch);
+        (!batch.events.is_empty() || !batch.definitions.is_empty()).then_some(batch)
+    }
+}

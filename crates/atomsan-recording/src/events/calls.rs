@@ -1,0 +1,260 @@
+//! Following calls: which functions a thread is in, which of them are the user's, and what is known
+//! of a place in them.
+//!
+//! # Calls
+//!
+//! All calls of a thread are followed, but only the user's functions become `Enter` and `Exit`:
+//! the rest is how they work. The place of an event is the nearest line of the user's code, be it
+//! inlined or a caller. The chains of calls form a tree ([`Node`]), so that what is known of a
+//! program counter in a chain is worked out once.
+//!
+//! # Inlined functions
+//!
+//! Nothing in the recording tells where an inlined function starts and ends, but the line tables
+//! tell which inlined functions a program counter is in. So an inlined function of the user's is
+//! entered with its first event, and left with the first event that is not in it, or that is on an
+//! earlier line than the last, or that repeats one of its events (the same operation on the same
+//! address at the same place of the source): then a loop has brought the thread back, and this may
+//! be another call. What is missed by that
+//! are regions that loop inside; the aim is not to take two calls for one.
+//!
+//! # Entry points
+//!
+//! The bottom-most function of a thread is not expected to be atomic (the default of
+//! `atomsan_trace::spec`), nor are the closures written in it, which are left out: they are part of
+//! it. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
+//! too, so that the test is the entry point.
+
+use super::{Call, Event, Events, Node, Op, Place, ROOT};
+use crate::file::Record;
+use crate::models;
+use crate::symbols::Frame;
+use atomsan_trace::{FunctionId, SiteId};
+
+/// Whether a function is a closure, in either way of writing its name: `f::{{closure}}`,
+/// `f::{closure#0}`.
+fn is_closure(function: &str) -> bool {
+    function.contains("::{")
+}
+
+/// The function that a closure is written in.
+fn written_in(function: &str) -> &str {
+    function
+        .split_once("::{")
+        .map_or(function, |(outer, _)| outer)
+}
+
+impl Events<'_> {
+    /// What is known of a program counter in a chain of calls.
+    pub(super) fn place(&mut self, chain: u32, pc: u64) -> Place {
+        if let Some(&place) = self.places.get(&(chain, pc)) {
+            return place;
+        }
+        let frames = self.symbols.frames(pc);
+        let users = frames
+            .iter()
+            .position(|frame| self.options.is_users(&frame.file));
+        let below = &frames[..users.unwrap_or(frames.len())];
+        let family = below
+            .iter()
+            .rev()
+            .find_map(|frame| models::family(&frame.function));
+        let known = |frame: &Frame| models::step(&frame.function);
+        let step = Option::zip(
+            below.iter().find_map(known),
+            below.iter().rev().find_map(known),
+        );
+        let next = self.locations.len() as u32;
+        let location = *self.locations.entry(frames.clone()).or_insert(next);
+        let place = match users {
+            Some(at) => Place {
+                site: self.site(&frames[at..]),
+                family,
+                step,
+                inlined: self.inlined_at(&frames),
+                line: frames[at].line,
+                location,
+            },
+            None => {
+                let caller = self.nodes[chain as usize].place;
+                Place {
+                    site: if caller.site == SiteId::UNKNOWN {
+                        self.site(&frames)
+                    } else {
+                        caller.site
+                    },
+                    family: caller.family.or(family),
+                    step: match (step, caller.step) {
+                        (Some((inner, _)), Some((_, outer))) => Some((inner, outer)),
+                        (step, caller) => step.or(caller),
+                    },
+                    inlined: 0,
+                    line: 0,
+                    location,
+                }
+            }
+        };
+        self.places.insert((chain, pc), place);
+        place
+    }
+
+    /// The user's functions among the frames that are inlined into the last one.
+    pub(super) fn inlined_at(&mut self, frames: &[Frame]) -> u32 {
+        let mut chain = Vec::new();
+        for (at, frame) in frames.iter().enumerate().rev().skip(1) {
+            if self.options.is_users(&frame.file) {
+                let function = self.function(&frame.function);
+                chain.push((function, self.site(&frames[at + 1..])));
+            }
+        }
+        if chain.is_empty() {
+            return 0;
+        }
+        let next = self.inlined.len() as u32;
+        let id = *self.inlined_ids.entry(chain.clone()).or_insert(next);
+        if id == next {
+            self.inlined.push(chain);
+        }
+        id
+    }
+
+    pub(super) fn node(&mut self, chain: u32, call: u64, code: u64) -> u32 {
+        if let Some(&node) = self.children.get(&(chain, call, code)) {
+            return node;
+        }
+        // The last frame is the function itself.
+        let function = match self.symbols.frames(code).last() {
+            Some(frame) if self.options.is_users(&frame.file) => {
+                let name = frame.function.clone();
+                Some(self.function(&name))
+            }
+            _ => None,
+        };
+        let place = self.place(chain, call);
+        let node = self.nodes.len() as u32;
+        self.nodes.push(Node { function, place });
+        self.children.insert((chain, call, code), node);
+        node
+    }
+
+    pub(super) fn enter(&mut self, slot: usize, record: &Record) {
+        let chain = self.calls(slot);
+        let node = self.node(chain, record.subject, record.second);
+        let Node { function, place } = self.nodes[node as usize];
+        self.settle(slot, place, record);
+        if let Some(function) = function {
+            self.announce(slot, function, place.site);
+        }
+        self.threads[slot].stack.push(Call {
+            node,
+            ..Call::default()
+        });
+    }
+
+    /// A function of the user's is entered.
+    pub(super) fn announce(&mut self, slot: usize, function: FunctionId, site: SiteId) {
+        let thread = &mut self.threads[slot];
+        let event = Event {
+            thread: thread.id,
+            site,
+            op: Op::Enter(function),
+        };
+        let name = &self.function_names[function.index()];
+        thread.open.push(Some(function));
+        match thread.entry {
+            // It may be a test's closure, and not the entry point itself.
+            None => {
+                thread.entry = Some(function);
+                thread.held_back = Some(event);
+                return;
+            }
+            Some(entry) => {
+                let entry = &self.function_names[entry.index()];
+                if thread.held_back.is_some() && is_closure(entry) && written_in(entry) == &**name {
+                    thread.entry = Some(function);
+                    thread.held_back = None;
+                } else if is_closure(name) && written_in(name) == written_in(entry) {
+                    if let Some(open) = thread.open.last_mut() {
+                        *open = None;
+                    }
+                    return;
+                }
+            }
+        }
+        self.emit(slot, event.site, event.op);
+    }
+
+    /// The innermost function of the user's is left.
+    pub(super) fn conclude(&mut self, slot: usize) {
+        let thread = &mut self.threads[slot];
+        let left = thread.open.pop();
+        if thread.open.is_empty() {
+            thread.entry = None;
+        }
+        if let Some(Some(function)) = left {
+            self.emit(slot, SiteId::UNKNOWN, Op::Exit(function));
+        }
+    }
+
+    pub(super) fn exit(&mut self, slot: usize) {
+        let Some(call) = self.threads[slot].stack.pop() else {
+            return;
+        };
+        self.leave_inlined(slot, call.inlined, 0);
+        if self.nodes[call.node as usize].function.is_some() {
+            self.conclude(slot);
+        }
+    }
+
+    /// Leaves inlined functions, the innermost first, until `keep` are left.
+    pub(super) fn leave_inlined(&mut self, slot: usize, inlined: u32, keep: usize) {
+        for _ in keep..self.inlined[inlined as usize].len() {
+            self.conclude(slot);
+        }
+    }
+
+    /// Enters and leaves inlined functions so that the thread is in those of a place.
+    pub(super) fn settle(&mut self, slot: usize, place: Place, record: &Record) {
+        let Some(call) = self.threads[slot].stack.last_mut() else {
+            return;
+        };
+        let was = call.inlined;
+        if was == 0 && place.inlined == 0 {
+            return;
+        }
+        let operation = (place.location, record.kind, record.subject);
+        let back = was == place.inlined && place.line < call.line;
+        let again = back || call.seen.contains(&operation);
+        call.line = place.line;
+        if again || was == 0 {
+            call.seen.clear();
+        }
+        call.seen.push(operation);
+        call.inlined = place.inlined;
+        if was == place.inlined && !again {
+            return;
+        }
+        let (old, new) = (
+            &self.inlined[was as usize],
+            &self.inlined[place.inlined as usize],
+        );
+        let same = old
+            .iter()
+            .zip(new)
+            .take_while(|(old, new)| old == new)
+            .count();
+        let keep = if again { 0 } else { same };
+        self.leave_inlined(slot, was, keep);
+        for at in keep..self.inlined[place.inlined as usize].len() {
+            let (function, site) = self.inlined[place.inlined as usize][at];
+            self.announce(slot, function, site);
+        }
+    }
+
+    pub(super) fn calls(&self, slot: usize) -> u32 {
+        self.threads[slot]
+            .stack
+            .last()
+            .map_or(ROOT, |call| call.node)
+    }
+}

@@ -1,0 +1,186 @@
+//! Which functions are synchronisation, and what the atomic operations inside of them mean.
+//!
+//! Inside of a lock, a channel or a reference count, atomic operations are implementation: a
+//! program's author sees the lock, not its futex word. A model is a path of the implementation
+//! and the [`Family`] it belongs to; what happens in a function whose path starts with it, called
+//! by the user's code, is replaced by what the family makes of it, or by nothing. The outermost
+//! function of the chain decides, so the mutex inside of a channel is part of the channel.
+
+/// What a piece of synchronisation is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Family {
+    /// std's futex mutex: 0 is unlocked.
+    FutexMutex,
+    /// std's futex reader-writer lock: the low 30 bits count the readers, all ones is a writer.
+    FutexRwLock,
+    /// Implementation of something that has no meaning for atomicity, or whose meaning comes
+    /// from elsewhere.
+    Hidden,
+}
+
+/// A function of a lock that is known by its name, as `lock_api` has them. What its word means is
+/// the lock's own business, and a lock may be handed over without any change of the word.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Has the lock when it returns.
+    Lock(Change),
+    /// Has the lock if it changes the word.
+    TryLock(Change),
+    /// Lets go of the lock with its first operation.
+    Unlock(Change),
+    /// Is called by another one, which is what counts.
+    Inner,
+}
+
+/// The types whose functions are known by name: the start of their path.
+const BY_NAME: &[&str] = &[
+    "parking_lot::raw_mutex::RawMutex",
+    "parking_lot::raw_rwlock::RawRwLock",
+    "dashmap::lock::RawRwLock",
+];
+
+/// What a function of a lock does, if it is known by its name.
+pub fn step(function: &str) -> Option<Step> {
+    let path = function.trim_start_matches('<');
+    if !BY_NAME.iter().any(|start| path.starts_with(start)) {
+        return None;
+    }
+    Some(match path.rsplit("::").next()? {
+        "lock" | "lock_exclusive" => Step::Lock(Change::Acquire),
+        "lock_shared" | "lock_shared_recursive" => Step::Lock(Change::AcquireShared),
+        "try_lock" | "try_lock_exclusive" => Step::TryLock(Change::Acquire),
+        "try_lock_shared" => Step::TryLock(Change::AcquireShared),
+        "unlock" | "unlock_exclusive" => Step::Unlock(Change::Release),
+        "unlock_shared" => Step::Unlock(Change::ReleaseShared),
+        _ => Step::Inner,
+    })
+}
+
+/// A change of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// It is held exclusively.
+    Acquire,
+    /// It is no longer held exclusively.
+    Release,
+    /// It is held together with others.
+    AcquireShared,
+    /// It is no longer held together with others.
+    ReleaseShared,
+    /// An exclusive hold becomes a shared one.
+    Downgrade,
+}
+
+/// The models, first match wins: the start of a function's path, without leading `<`.
+const TABLE: &[(&str, Family)] = &[
+    ("std::sys::sync::mutex::futex::Mutex", Family::FutexMutex),
+    ("std::sync::poison::mutex::", Family::FutexMutex),
+    ("std::sync::nonpoison::mutex::", Family::FutexMutex),
+    ("std::sys::sync::rwlock::futex::RwLock", Family::FutexRwLock),
+    ("std::sync::poison::rwlock::", Family::FutexRwLock),
+    ("std::sync::nonpoison::rwlock::", Family::FutexRwLock),
+    ("std::sync::", Family::Hidden),
+    ("std::sys::", Family::Hidden),
+    ("std::thread::", Family::Hidden),
+    ("std::panicking::", Family::Hidden),
+    ("std::panic::", Family::Hidden),
+    ("std::rt::", Family::Hidden),
+    ("std::io::", Family::Hidden),
+    ("alloc::sync::", Family::Hidden),
+    ("core::sync::exclusive::", Family::Hidden),
+    // Their locks are known by the names of their functions: see `Step`.
+    ("parking_lot::", Family::Hidden),
+    ("parking_lot_core::", Family::Hidden),
+    ("lock_api::", Family::Hidden),
+    ("crossbeam_channel::", Family::Hidden),
+    ("crossbeam_deque::", Family::Hidden),
+    ("crossbeam_epoch::", Family::Hidden),
+    ("crossbeam_queue::", Family::Hidden),
+    ("crossbeam_utils::", Family::Hidden),
+    ("dashmap::lock::", Family::Hidden),
+    ("futures_channel::", Family::Hidden),
+    ("once_cell::", Family::Hidden),
+    ("rayon_core::", Family::Hidden),
+    ("tokio::", Family::Hidden),
+];
+
+/// The family that a function belongs to, if it is synchronisation.
+pub fn family(function: &str) -> Option<Family> {
+    let path = function.trim_start_matches('<');
+    TABLE
+        .iter()
+        .find(|(start, _)| path.starts_with(start))
+        .map(|&(_, family)| family)
+}
+
+impl Family {
+    /// What it means that the lock's word changed.
+    pub fn change(self, before: u64, after: u64) -> Option<Change> {
+        const WRITER: u64 = (1 << 30) - 1;
+        match self {
+            Family::FutexMutex => held(before != 0, after != 0),
+            Family::FutexRwLock => match (before & WRITER, after & WRITER) {
+                (0, WRITER) => Some(Change::Acquire),
+                (WRITER, 0) => Some(Change::Release),
+                (WRITER, 1) => Some(Change::Downgrade),
+                (before, after) if after == before + 1 => Some(Change::AcquireShared),
+                (before, after) if after + 1 == before => Some(Change::ReleaseShared),
+                _ => None,
+            },
+            Family::Hidden => None,
+        }
+    }
+}
+
+fn held(before: bool, after: bool) -> Option<Change> {
+    match (before, after) {
+        (false, true) => Some(Change::Acquire),
+        (true, false) => Some(Change::Release),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_both_manglings() {
+        let legacy = "<std::sync::poison::mutex::MutexGuard<T> as core::ops::drop::Drop>::drop";
+        assert_eq!(family(legacy), Some(Family::FutexMutex));
+        let v0 = "<std::sync::poison::rwlock::RwLock<u32>>::read";
+        assert_eq!(family(v0), Some(Family::FutexRwLock));
+        assert_eq!(family("bank::withdraw"), None);
+    }
+
+    #[test]
+    fn a_reader_writer_lock() {
+        let lock = Family::FutexRwLock;
+        let (writer, waiting) = ((1 << 30) - 1, 1 << 30);
+        assert_eq!(lock.change(0, writer), Some(Change::Acquire));
+        assert_eq!(
+            lock.change(writer | waiting, waiting),
+            Some(Change::Release)
+        );
+        assert_eq!(lock.change(0, 1), Some(Change::AcquireShared));
+        assert_eq!(lock.change(2, 1), Some(Change::ReleaseShared));
+        assert_eq!(lock.change(1, 1 | waiting), None, "only a waiter came");
+    }
+
+    #[test]
+    fn locks_that_are_known_by_name() {
+        let lock = "<parking_lot::raw_mutex::RawMutex as lock_api::mutex::RawMutex>::lock";
+        assert_eq!(step(lock), Some(Step::Lock(Change::Acquire)));
+        let slow = "parking_lot::raw_mutex::RawMutex::unlock_slow";
+        assert_eq!(step(slow), Some(Step::Inner));
+        assert_eq!(step("bank::RawMutex::lock"), None);
+    }
+
+    #[test]
+    fn a_mutex() {
+        let lock = Family::FutexMutex;
+        assert_eq!(lock.change(0, 1), Some(Change::Acquire));
+        assert_eq!(lock.change(1, 2), None, "only a waiter came");
+        assert_eq!(lock.change(2, 0), Some(Change::Release));
+    }
+}

@@ -1,0 +1,223 @@
+//! What the addresses of the program stand for: functions, lines, statics.
+//!
+//! The recording holds the memory map of the process; the files it names hold line tables and
+//! symbols. Each program counter is looked up once. A file that is gone or has no debug
+//! information costs names, not events.
+
+use crate::file::Recording;
+use hashbrown::HashMap;
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use rustc_hash::FxBuildHasher;
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// A function and a line in it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Frame {
+    /// The function's full name, demangled.
+    pub function: Rc<str>,
+    /// The source file, absolute where the compiler said so; empty if unknown.
+    pub file: Rc<str>,
+    /// The line, from 1; 0 if unknown.
+    pub line: u32,
+    /// The column, from 1; 0 if unknown.
+    pub column: u32,
+}
+
+/// A file that is mapped into the process.
+struct Module {
+    range: Range<u64>,
+    path: PathBuf,
+    lines: OnceCell<Option<addr2line::Loader>>,
+    image: OnceCell<Image>,
+}
+
+/// What the symbol table says.
+#[derive(Default)]
+struct Image {
+    /// The lowest address that the file asks for.
+    base: u64,
+    /// Address, size and name of each static, in order.
+    statics: Vec<(u64, u64, String)>,
+}
+
+/// The names of a process.
+pub struct Symbols {
+    modules: Vec<Module>,
+    frames: HashMap<u64, Rc<[Frame]>, FxBuildHasher>,
+}
+
+impl std::fmt::Debug for Symbols {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.modules.iter().map(|module| &module.path))
+            .finish()
+    }
+}
+
+impl Symbols {
+    /// The names of the process that a recording was made of.
+    pub fn new(recording: &Recording) -> Symbols {
+        let mut modules: Vec<Module> = Vec::new();
+        for (range, path) in recording
+            .maps()
+            .flat_map(str::lines)
+            .filter_map(mapped_file)
+        {
+            match modules
+                .iter_mut()
+                .find(|module| module.path == Path::new(path))
+            {
+                Some(module) => {
+                    module.range.start = module.range.start.min(range.start);
+                    module.range.end = module.range.end.max(range.end);
+                }
+                None => modules.push(Module {
+                    range,
+                    path: path.into(),
+                    lines: OnceCell::new(),
+                    image: OnceCell::new(),
+                }),
+            }
+        }
+        Symbols {
+            modules,
+            frames: HashMap::default(),
+        }
+    }
+
+    /// The frames at a return address: the innermost inlined function first, the function whose
+    /// code it is last. Empty if nothing is known.
+    pub fn frames(&mut self, pc: u64) -> Rc<[Frame]> {
+        if let Some(known) = self.frames.get(&pc) {
+            return Rc::clone(known);
+        }
+        let frames: Rc<[Frame]> = self.look_up(pc).unwrap_or_default().into();
+        self.frames.insert(pc, Rc::clone(&frames));
+        frames
+    }
+
+    fn look_up(&self, pc: u64) -> Option<Vec<Frame>> {
+        // A return address is behind the call, which may be the last instruction of its line.
+        let pc = pc.checked_sub(1)?;
+        let module = self
+            .modules
+            .iter()
+            .find(|module| module.range.contains(&pc))?;
+        let lines = module.lines()?;
+        let address = pc - module.range.start + module.image().base;
+        let mut frames = Vec::new();
+        if let Ok(mut found) = lines.find_frames(address) {
+            while let Ok(Some(frame)) = found.next() {
+                let function = frame
+                    .function
+                    .as_ref()
+                    .and_then(|name| name.demangle().ok());
+                let symbol = || lines.find_symbol(address).map(demangle);
+                let Some(function) = function.map(|name| name.into_owned()).or_else(symbol) else {
+                    continue;
+                };
+                let location = frame.location.as_ref();
+                frames.push(Frame {
+                    function: function.into(),
+                    file: location.and_then(|at| at.file).unwrap_or("").into(),
+                    line: location.and_then(|at| at.line).unwrap_or(0),
+                    column: location.and_then(|at| at.column).unwrap_or(0),
+                });
+            }
+        }
+        if frames.is_empty() {
+            frames.push(Frame {
+                function: demangle(lines.find_symbol(address)?).into(),
+                file: "".into(),
+                line: 0,
+                column: 0,
+            });
+        }
+        Some(frames)
+    }
+
+    /// The static that lies at an address, and the distance from its start.
+    pub fn static_at(&self, address: u64) -> Option<(&str, u64)> {
+        // A file's zeroed statics lie behind what is mapped of it.
+        let module = self
+            .modules
+            .iter()
+            .filter(|module| module.range.start <= address)
+            .max_by_key(|module| module.range.start)?;
+        let image = module.image();
+        let address = address - module.range.start + image.base;
+        let after = image
+            .statics
+            .partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = image.statics.get(after.checked_sub(1)?)?;
+        (address < start + size).then(|| (name.as_str(), address - start))
+    }
+}
+
+impl Module {
+    fn lines(&self) -> Option<&addr2line::Loader> {
+        self.lines
+            .get_or_init(|| addr2line::Loader::new(&self.path).ok())
+            .as_ref()
+    }
+
+    fn image(&self) -> &Image {
+        self.image
+            .get_or_init(|| Image::read(&self.path).unwrap_or_default())
+    }
+}
+
+impl Image {
+    fn read(path: &Path) -> Option<Image> {
+        let data = std::fs::read(path).ok()?;
+        let file = object::File::parse(&*data).ok()?;
+        let base = file.segments().map(|segment| segment.address()).min()? & !0xfff;
+        let mut statics: Vec<_> = file
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0)
+            .filter_map(|symbol| {
+                Some((
+                    symbol.address(),
+                    symbol.size(),
+                    demangle(symbol.name().ok()?),
+                ))
+            })
+            .collect();
+        statics.sort();
+        Some(Image { base, statics })
+    }
+}
+
+fn demangle(name: &str) -> String {
+    addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+/// A line of `/proc/self/maps` that names a file.
+fn mapped_file(line: &str) -> Option<(Range<u64>, &str)> {
+    let path = &line[line.find('/')?..];
+    let (start, rest) = line.split_once('-')?;
+    let (end, _) = rest.split_once(' ')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    Some((number(start)?..number(end)?, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_memory_map() {
+        let line = "7f00-7f20 r-xp 00001000 08:01 42                 /usr/lib/my lib.so";
+        assert_eq!(
+            mapped_file(line),
+            Some((0x7f00..0x7f20, "/usr/lib/my lib.so"))
+        );
+        assert_eq!(
+            mapped_file("7f00-7f20 rw-p 00000000 00:00 0   [heap]"),
+            None
+        );
+    }
+}

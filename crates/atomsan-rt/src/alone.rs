@@ -1,0 +1,149 @@
+//! A program that nobody watches: it was started by itself and not by `atomsan run`, so the
+//! runtime has its recording checked when it exits.
+//!
+//! The checker is the file `checker` beside this library, where the command line has put it. It is
+//! another process; what it prints goes to standard error. The exit status of the program stays
+//! its own, unless it succeeded and the checker found something.
+
+use crate::format::header;
+use crate::{recording, start, thread};
+use core::ffi::{CStr, c_char, c_void};
+use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+/// The exit status of a program with findings.
+const FINDINGS: i32 = 66;
+
+#[repr(C)]
+struct DlInfo {
+    file: *const c_char,
+    base: *const c_void,
+    symbol: *const c_char,
+    address: *const c_void,
+}
+
+unsafe extern "C" {
+    fn dladdr(address: *const c_void, info: *mut DlInfo) -> i32;
+    fn access(path: *const c_char, mode: i32) -> i32;
+    fn on_exit(function: extern "C" fn(i32, *mut c_void), argument: *mut c_void) -> i32;
+    fn fflush(stream: *mut c_void) -> i32;
+    fn posix_spawn(
+        pid: *mut i32,
+        path: *const c_char,
+        actions: *const c_void,
+        attributes: *const c_void,
+        arguments: *const *const c_char,
+        environment: *const *const c_char,
+    ) -> i32;
+    fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
+    static environ: *const *const c_char;
+}
+
+/// A path, as the system wants it.
+pub(crate) type PathBuffer = [u8; 4096];
+
+/// Puts pieces of a path together; `None` if they do not fit.
+pub(crate) fn join<'a>(buffer: &'a mut PathBuffer, pieces: &[&[u8]]) -> Option<&'a CStr> {
+    let mut len = 0;
+    for &byte in pieces.iter().copied().flatten() {
+        *buffer.get_mut(len)? = byte;
+        len += 1;
+    }
+    *buffer.get_mut(len)? = 0;
+    CStr::from_bytes_until_nul(buffer).ok()
+}
+
+/// The checker beside this library, if there is one.
+pub(crate) fn checker(buffer: &mut PathBuffer) -> Option<&CStr> {
+    let mut info = DlInfo {
+        file: null(),
+        base: null(),
+        symbol: null(),
+        address: null(),
+    };
+    // SAFETY: any address will do, and the result is a string that lives as long as the library.
+    let file = unsafe {
+        if dladdr(checker as *const c_void, &mut info) == 0 || info.file.is_null() {
+            return None;
+        }
+        CStr::from_ptr(info.file).to_bytes()
+    };
+    let directory = &file[..file.iter().rposition(|&byte| byte == b'/')?];
+    let path = join(buffer, &[directory, b"/checker"])?;
+    const EXECUTABLE: i32 = 1;
+    // SAFETY: a string that ends with a zero byte.
+    (unsafe { access(path.as_ptr(), EXECUTABLE) } == 0).then_some(path)
+}
+
+/// Arranges for the check.
+pub(crate) fn check_at_exit() {
+    // SAFETY: the function takes what `on_exit` gives it.
+    unsafe { on_exit(exiting, null_mut()) };
+}
+
+extern "C" fn exiting(status: i32, _: *mut c_void) {
+    check(status);
+}
+
+/// Checks the recording, once; ends the process if that changes its status.
+pub(crate) fn check(status: i32) {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if !start::is_alone() || DONE.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    thread::pause();
+    recording::counter(header::EXITED).store(1, Ordering::Relaxed);
+    let (mut program, mut file) = ([0; 4096], [0; 4096]);
+    let (Some(program), Some(file)) = (checker(&mut program), start::recording_path(&mut file))
+    else {
+        return;
+    };
+    let arguments = [
+        program.as_ptr(),
+        c"recorded".as_ptr(),
+        file.as_ptr(),
+        null(),
+    ];
+    let (mut pid, mut found) = (0, 0);
+    // SAFETY: strings that end with zero bytes, in arrays that end with null; the environment is
+    // the program's own.
+    unsafe {
+        fflush(null_mut());
+        let spawned = posix_spawn(
+            &mut pid,
+            program.as_ptr(),
+            null(),
+            null(),
+            arguments.as_ptr(),
+            environ,
+        );
+        if spawned != 0 || waitpid(pid, &mut found, 0) != pid {
+            return;
+        }
+    }
+    // A status is in the second byte if the process has ended by itself.
+    if status == 0 && found == FINDINGS << 8 {
+        crate::platform::exit_process(FINDINGS);
+    }
+}
+
+extern "C" fn exit_at_once(status: i32) -> ! {
+    check(status);
+    crate::platform::exit_process(status)
+}
+
+/// Leaves without exit handlers, but not without a check.
+#[cfg(not(test))]
+// SAFETY: libc's function, interposed.
+#[unsafe(no_mangle)]
+extern "C" fn _exit(status: i32) -> ! {
+    exit_at_once(status)
+}
+
+/// The same under its other name.
+#[cfg(not(test))]
+// SAFETY: libc's function, interposed.
+#[unsafe(no_mangle)]
+extern "C" fn _Exit(status: i32) -> ! {
+    exit_at_once(status)
+}

@@ -1,0 +1,190 @@
+//! The recording: what the runtime writes and `atomsan-recording` reads.
+//!
+//! One file a process. The file is mapped into the process and written in place, so whatever
+//! was recorded before a crash or a SIGKILL is in the file.
+//!
+//! ```text
+//! file    = header page, then chunks at multiples of CHUNK_UNIT
+//! chunk   = ChunkHeader (32 bytes), then its content
+//! log     = records of one slot; the chunks of a slot, in file order, are its log
+//! record  = 2 to 4 words of 64 bits; the first word 0 ends the chunk's content
+//! maps    = text of /proc/self/maps
+//! ```
+//!
+//! A *slot* is a log; threads that live one after the other may share one, each starting with
+//! [`Kind::ThreadStart`]. A *position* is a file offset in a slot's log: chunks are handed out in
+//! file order, so positions of one slot grow. [`Kind::Edge`] says that everything its slot wrote
+//! before a position comes before what follows the edge. Edges are written by reading another
+//! thread's position at that moment, so all of them point forward in real time: logs and edges
+//! are a partial order.
+//!
+//! This file is compiled into both crates, so that the runtime depends on nothing.
+#![allow(dead_code, unreachable_pub, reason = "neither crate needs all of it")]
+
+/// First word of a recording.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x01");
+/// First word of a chunk.
+pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
+/// Size of the header page and alignment of nothing else.
+pub const HEADER_SIZE: usize = 4096;
+/// Chunks start at multiples of this, counted from the end of the header page.
+pub const CHUNK_UNIT: usize = 64 * 1024;
+/// Size of a [`ChunkHeader`].
+pub const CHUNK_HEADER_SIZE: usize = 32;
+
+/// A chunk of log records.
+pub const CHUNK_LOG: u32 = 1;
+/// A chunk of text: the memory map of the process.
+pub const CHUNK_MAPS: u32 = 2;
+
+/// Byte offsets of the fields in the header page; all are 64-bit words.
+pub mod header {
+    /// [`super::MAGIC`].
+    pub const MAGIC: usize = 0;
+    /// The process.
+    pub const PID: usize = 8;
+    /// End of the part of the file that has been handed out.
+    pub const TOP: usize = 16;
+    /// Threads that were started, the first included.
+    pub const THREADS: usize = 24;
+    /// Events that were not recorded because the budget was used up.
+    pub const DROPPED: usize = 32;
+    /// Threads that were not recorded because all slots were taken.
+    pub const UNSEEN_THREADS: usize = 40;
+    /// 1 if the process came to its exit handlers.
+    pub const EXITED: usize = 48;
+    /// Events inside of signal handlers that interrupted the runtime; not recorded.
+    pub const INTERRUPTED: usize = 56;
+}
+
+/// What stands in front of a chunk.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ChunkHeader {
+    /// [`CHUNK_MAGIC`].
+    pub magic: u32,
+    /// [`CHUNK_LOG`] or [`CHUNK_MAPS`].
+    pub kind: u32,
+    /// Size of the chunk, header included: a multiple of [`CHUNK_UNIT`].
+    pub size: u64,
+    /// The log it belongs to.
+    pub slot: u32,
+    /// Not used.
+    pub reserved: [u32; 3],
+}
+
+const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_SIZE);
+
+/// The low 48 bits of a word: an address, a position or a small number.
+pub const LOW: u64 = (1 << 48) - 1;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $value:literal, $words:literal;)*) => {
+        /// What a record says. First word: kind (8 bits), size (8 bits), *subject* (48 bits).
+        /// Second word: 16 bits of detail, 48 bits of program counter, unless stated otherwise.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(u8)]
+        pub enum Kind { $($(#[$doc])* $name = $value,)* }
+
+        impl Kind {
+            /// The kind with this number.
+            pub fn from_number(number: u8) -> Option<Kind> {
+                match number {
+                    $($value => Some(Kind::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// How many words its records have.
+            pub const fn words(self) -> usize {
+                match self {
+                    $(Kind::$name => $words,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A plain read of `size` bytes at the subject.
+    Read = 1, 2;
+    /// A plain write.
+    Write = 2, 2;
+    /// A plain read of as many bytes as the third word says.
+    ReadRange = 3, 3;
+    /// A plain write of as many bytes as the third word says.
+    WriteRange = 4, 3;
+    /// Third word: the value that was loaded.
+    AtomicLoad = 5, 3;
+    /// Third word: the value that was stored.
+    AtomicStore = 6, 3;
+    /// Third and fourth word: the value before and after. Detail: [`COMPARED`] or 0.
+    AtomicRmw = 7, 4;
+    /// A compare-exchange that found another value than expected: the third word.
+    AtomicRmwFailed = 8, 3;
+    /// A function is entered. Subject: return address in the caller. Second word: an address in
+    /// the function.
+    Enter = 9, 2;
+    /// The innermost entered function is left.
+    Exit = 10, 2;
+    /// What follows comes after everything that the slot in the second word wrote before the
+    /// position in the subject.
+    Edge = 11, 2;
+    /// The lock at the subject is held exclusively.
+    Acquire = 12, 2;
+    /// An exclusive hold ends.
+    Release = 13, 2;
+    /// The lock is held together with others.
+    AcquireShared = 14, 2;
+    /// A shared hold ends.
+    ReleaseShared = 15, 2;
+    /// The thread lets go of the lock and blocks.
+    Wait = 16, 2;
+    /// It has the lock again.
+    Woken = 17, 2;
+    /// Threads that wait at the subject are woken.
+    Notify = 18, 2;
+    /// Arrival at a barrier.
+    Arrive = 19, 2;
+    /// Departure from a barrier.
+    Leave = 20, 2;
+    /// Others may run here: sleep, yield.
+    Yield = 21, 2;
+    /// The thread with the number in the subject is started.
+    Fork = 22, 2;
+    /// The thread with the number in the subject has ended.
+    Join = 23, 2;
+    /// From here on, the slot is the log of the thread with the number in the subject. Third
+    /// and fourth word: lowest address and size of its stack.
+    ThreadStart = 24, 4;
+    /// The slot's thread has ended.
+    ThreadEnd = 25, 2;
+    /// Memory at the subject, as many bytes as the third word says, is new.
+    Alloc = 26, 3;
+    /// Memory at the subject, as many bytes as the third word says, dies.
+    Free = 27, 3;
+    /// A region starts whose label (a string in a mapped file) is at the subject.
+    Begin = 28, 2;
+    /// The innermost open region ends.
+    End = 29, 2;
+}
+
+/// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
+pub const COMPARED: u16 = 1;
+
+/// Detail of a [`Kind::Acquire`] and others whose subject guards something that is initialised
+/// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when
+/// the static is there, a `pthread_once_t`, a `Once` of Rust.
+pub const GUARD: u16 = 2;
+
+/// Packs the first word of a record.
+#[inline(always)]
+pub const fn first_word(kind: Kind, size: u8, subject: u64) -> u64 {
+    (kind as u64) << 56 | (size as u64) << 48 | (subject & LOW)
+}
+
+/// Packs the second word of a record.
+#[inline(always)]
+pub const fn second_word(detail: u16, pc: u64) -> u64 {
+    (detail as u64) << 48 | (pc & LOW)
+}

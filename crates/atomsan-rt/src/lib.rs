@@ -1,0 +1,51 @@
+//! The runtime of atomsan: a shared library that is loaded into the checked program, takes the
+//! place of ThreadSanitizer's, and records what the program's threads do.
+//!
+//! It records and does nothing else; the recording is made into events and checked by another
+//! process. What runs on the program's paths takes no lock that another thread can hold for long,
+//! allocates nothing and makes no system call, except when a thread starts or has filled a chunk
+//! of its log.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`format`] | the recording, shared with its reader |
+//! | [`recording`] | the file |
+//! | [`thread`] | a thread's log, call stack and epochs |
+//! | [`shadow`] | a word for each 8 bytes of memory |
+//! | [`ownership`] | the order of accesses |
+//! | [`hooks`], [`atomics`] | what the compilers call |
+//! | [`threads`], [`locks`], [`memory`] | what the program calls: libc's functions, interposed |
+//! | [`wraps`] | what Rust's standard library hides |
+//! | [`annotations`] | what a program may tell us |
+//! | [`start`], [`alone`] | start, fork, exit |
+//! | [`platform`] | all that depends on x86-64 Linux |
+#![no_std]
+#![cfg_attr(test, allow(dead_code))]
+
+#[cfg(test)]
+#[macro_use]
+extern crate std;
+#[cfg(not(test))]
+extern crate std;
+
+mod alone;
+#[cfg(not(test))]
+mod annotations;
+mod atomics;
+mod format;
+mod hooks;
+#[cfg(not(test))]
+mod locks;
+#[cfg(not(test))]
+mod memory;
+mod ownership;
+mod platform;
+mod real;
+mod recording;
+mod shadow;
+mod start;
+mod thread;
+#[cfg(not(test))]
+mod threads;
+#[cfg(not(test))]
+mod wraps;

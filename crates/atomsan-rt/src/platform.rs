@@ -1,0 +1,296 @@
+//! Everything that depends on x86-64 Linux: system calls, the thread-local word, the caller's
+//! address, copying without libc.
+//!
+//! Nothing here calls a function that could be interposed: a system call is an instruction, not
+//! libc's `syscall`.
+
+use core::arch::{asm, global_asm};
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
+compile_error!("the runtime knows x86-64 Linux with glibc only; `atomsan check` works elsewhere");
+
+/// Calls the kernel; negative results are errors.
+///
+/// # Safety
+/// The arguments must be what the system call `number` expects.
+#[inline]
+pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    // SAFETY: this is the kernel's calling convention; it clobbers rcx and r11 and no more.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    result
+}
+
+pub(crate) mod number {
+    //! Numbers of the system calls in use.
+    pub(crate) const READ: usize = 0;
+    pub(crate) const OPEN: usize = 2;
+    pub(crate) const CLOSE: usize = 3;
+    pub(crate) const MMAP: usize = 9;
+    pub(crate) const SCHED_YIELD: usize = 24;
+    pub(crate) const NANOSLEEP: usize = 35;
+    pub(crate) const GETPID: usize = 39;
+    pub(crate) const EXIT_GROUP: usize = 231;
+    pub(crate) const FALLOCATE: usize = 285;
+}
+
+const PROT_READ_WRITE: usize = 3;
+const MAP_SHARED: usize = 1;
+const MAP_PRIVATE: usize = 2;
+const MAP_ANONYMOUS: usize = 0x20;
+const MAP_NORESERVE: usize = 0x4000;
+
+fn mapping(len: usize, flags: usize, fd: isize) -> *mut u8 {
+    // SAFETY: a new mapping at an address of the kernel's choice takes nothing from anybody.
+    let result = unsafe {
+        syscall(
+            number::MMAP,
+            [
+                0,
+                len,
+                PROT_READ_WRITE,
+                flags | MAP_NORESERVE,
+                fd as usize,
+                0,
+            ],
+        )
+    };
+    if (-4095..0).contains(&result) {
+        core::ptr::null_mut()
+    } else {
+        result as *mut u8
+    }
+}
+
+/// Zeroed memory of our own, which costs nothing until it is touched; null if there is none.
+pub(crate) fn map_memory(len: usize) -> *mut u8 {
+    mapping(len, MAP_PRIVATE | MAP_ANONYMOUS, -1)
+}
+
+/// The file, writable in place; null if that cannot be.
+pub(crate) fn map_file(fd: i32, len: usize) -> *mut u8 {
+    mapping(len, MAP_SHARED, fd as isize)
+}
+
+/// Opens a file by its zero-terminated path; negative if that fails.
+///
+/// # Safety
+/// `path` must end with a zero byte.
+pub(crate) unsafe fn open(path: *const u8, create: bool) -> i32 {
+    const O_RDWR_CREAT_TRUNC_CLOEXEC: usize = 0o2 | 0o100 | 0o1000 | 0o2000000;
+    const O_RDONLY_CLOEXEC: usize = 0o2000000;
+    let flags = if create {
+        O_RDWR_CREAT_TRUNC_CLOEXEC
+    } else {
+        O_RDONLY_CLOEXEC
+    };
+    // SAFETY: the caller vouches for the path.
+    unsafe { syscall(number::OPEN, [path as usize, flags, 0o600, 0, 0, 0]) as i32 }
+}
+
+/// Closes a descriptor that [`open`] returned.
+pub(crate) fn close(fd: i32) {
+    // SAFETY: no memory is involved.
+    unsafe { syscall(number::CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// Reads into memory of our own; how many bytes, negative for an error.
+///
+/// # Safety
+/// `len` bytes at `to` must be writable.
+pub(crate) unsafe fn read(fd: i32, to: *mut u8, len: usize) -> isize {
+    // SAFETY: the caller vouches for the buffer.
+    unsafe { syscall(number::READ, [fd as usize, to as usize, len, 0, 0, 0]) }
+}
+
+/// Makes sure that a part of a file has room, so that writing to its mapping cannot fault.
+pub(crate) fn allocate_file(fd: i32, offset: usize, len: usize) -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { syscall(number::FALLOCATE, [fd as usize, 0, offset, len, 0, 0]) == 0 }
+}
+
+/// Lets another thread run.
+pub(crate) fn yield_now() {
+    // SAFETY: no memory is involved.
+    unsafe { syscall(number::SCHED_YIELD, [0; 6]) };
+}
+
+/// Sleeps for less than a second.
+pub(crate) fn sleep_microseconds(time: u64) {
+    let request = [0u64, time * 1000];
+    // SAFETY: the request is a pair of seconds and nanoseconds.
+    unsafe {
+        syscall(
+            number::NANOSLEEP,
+            [request.as_ptr() as usize, 0, 0, 0, 0, 0],
+        )
+    };
+}
+
+/// The process.
+pub(crate) fn process_id() -> u64 {
+    // SAFETY: no memory is involved.
+    unsafe { syscall(number::GETPID, [0; 6]) as u64 }
+}
+
+/// Ends the process at once.
+pub(crate) fn exit_process(status: i32) -> ! {
+    loop {
+        // SAFETY: no memory is involved, and there is no way back.
+        unsafe { syscall(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+// One thread-local word in the initial-exec model: its distance from the thread pointer is a
+// constant of the process, found in the GOT. `thread_local!` in a shared library would call
+// `__tls_get_addr` on every hook, which doubles what a hook costs.
+global_asm!(
+    ".pushsection .tbss.atomsan_thread, \"awT\", @nobits",
+    ".balign 8",
+    ".globl atomsan_thread",
+    ".hidden atomsan_thread",
+    ".type atomsan_thread, @object",
+    ".size atomsan_thread, 8",
+    "atomsan_thread:",
+    ".zero 8",
+    ".popsection",
+);
+
+/// The thread-local word; 0 in a thread that has not set it.
+#[inline(always)]
+pub(crate) fn thread_word() -> usize {
+    let word: usize;
+    // SAFETY: reads the word that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov {0}, qword ptr fs:[{0}]",
+            out(reg) word,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    word
+}
+
+/// Sets the thread-local word.
+#[inline]
+pub(crate) fn set_thread_word(word: usize) {
+    // SAFETY: writes the word that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0}], {1}",
+            out(reg) _,
+            in(reg) word,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Exchanges 16 bytes if they are `old`; what was there.
+///
+/// # Safety
+/// `at` must be valid for atomic access and writable. A program that has 16-byte atomics runs on
+/// a processor that has the instruction.
+pub(crate) unsafe fn compare_exchange_16(at: *mut u128, old: u128, new: u128) -> u128 {
+    let (low, high): (u64, u64);
+    // SAFETY: the caller vouches for the address; rbx, which cannot be named as an operand, is
+    // restored.
+    unsafe {
+        asm!(
+            "xchg rbx, rsi",
+            "lock cmpxchg16b xmmword ptr [rdi]",
+            "mov rbx, rsi",
+            in("rdi") at,
+            inout("rsi") new as u64 => _,
+            in("rcx") (new >> 64) as u64,
+            inout("rax") old as u64 => low,
+            inout("rdx") (old >> 64) as u64 => high,
+            options(nostack),
+        );
+    }
+    u128::from(high) << 64 | u128::from(low)
+}
+
+/// Copies bytes without libc, whose `memcpy` is ours too; the ranges may overlap.
+///
+/// # Safety
+/// As `core::ptr::copy`.
+#[inline]
+pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
+    // SAFETY: the caller vouches for both ranges. The direction flag is clear on entry to every
+    // function and is cleared again after a copy downwards.
+    unsafe {
+        if (to as usize).wrapping_sub(from as usize) >= len {
+            asm!(
+                "rep movsb",
+                inout("rcx") len => _,
+                inout("rdi") to => _,
+                inout("rsi") from => _,
+                options(nostack, preserves_flags),
+            );
+        } else {
+            asm!(
+                "std",
+                "rep movsb",
+                "cld",
+                inout("rcx") len => _,
+                inout("rdi") to.add(len).sub(1) => _,
+                inout("rsi") from.add(len).sub(1) => _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+/// Sets bytes without libc.
+///
+/// # Safety
+/// `len` bytes at `to` must be writable.
+#[inline]
+pub(crate) unsafe fn fill(to: *mut u8, byte: u8, len: usize) {
+    // SAFETY: the caller vouches for the range.
+    unsafe {
+        asm!(
+            "rep stosb",
+            inout("rcx") len => _,
+            inout("rdi") to => _,
+            in("al") byte,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Defines exported functions that hand the caller's address on: each is a jump to a Rust
+/// function with one more argument, in the register named.
+macro_rules! exported_with_caller {
+    ($($(#[$doc:meta])* $register:literal $name:ident => $handler:expr;)*) => {$(
+        $(#[$doc])*
+        #[cfg(not(test))]
+        // SAFETY: the name belongs to the instrumentation ABI that this library implements.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                concat!("mov ", $register, ", qword ptr [rsp]"),
+                "jmp {handler}",
+                handler = sym $handler,
+            )
+        }
+    )*};
+}
+pub(crate) use exported_with_caller;

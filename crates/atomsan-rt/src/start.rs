@@ -1,0 +1,260 @@
+//! The life of the process: start, fork, exit.
+//!
+//! Hooks may run before any constructor of ours (gcc calls `__tsan_init` before the first shared
+//! library is initialised), so everything is set up by whoever comes first ([`ensure`]), from
+//! nothing but system calls.
+//!
+//! | variable | meaning |
+//! |---|---|
+//! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it, see [`crate::alone`] |
+//! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
+//! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
+
+use crate::alone::{self, PathBuffer, join};
+use crate::format::header;
+use crate::{platform, recording, thread};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+
+const NEW: u8 = 0;
+const STARTING: u8 = 1;
+const ON: u8 = 2;
+const OFF: u8 = 3;
+static STATE: AtomicU8 = AtomicU8::new(NEW);
+
+/// Threads that were started so far.
+static THREADS: AtomicU64 = AtomicU64::new(0);
+
+/// The environment at the start of the process, as `/proc` shows it.
+static ENVIRONMENT: AtomicUsize = AtomicUsize::new(0);
+static ENVIRONMENT_LEN: AtomicUsize = AtomicUsize::new(0);
+const ENVIRONMENT_MAX: usize = 4 << 20;
+
+const DEFAULT_MEMORY: usize = 4 << 30;
+
+/// One in so many releases and atomic operations makes a thread sleep; 0 for none.
+static NOISE: AtomicU64 = AtomicU64::new(0);
+
+/// Lets other threads in where a step has been made, now and then, so that more than one schedule
+/// is seen.
+#[inline]
+pub(crate) fn noise() {
+    let every = NOISE.load(Ordering::Relaxed);
+    if every > 0 {
+        make_noise(every);
+    }
+}
+
+#[cold]
+fn make_noise(every: u64) {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    let turn = TURN.fetch_add(1, Ordering::Relaxed);
+    // Spread over the releases, so that it does not fall into step with the program's loops.
+    if turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < (1 << 32) / every {
+        platform::sleep_microseconds(50);
+    }
+}
+
+/// Makes sure that the recording has been started, by this call or another; whether there is one.
+pub(crate) fn ensure() -> bool {
+    loop {
+        match STATE.load(Ordering::Acquire) {
+            ON => return true,
+            OFF => return false,
+            STARTING => platform::yield_now(),
+            _ => {
+                let first =
+                    STATE.compare_exchange(NEW, STARTING, Ordering::AcqRel, Ordering::Relaxed);
+                if first.is_ok() {
+                    read_environment();
+                    let on = open_recording();
+                    STATE.store(if on { ON } else { OFF }, Ordering::Release);
+                }
+            }
+        }
+    }
+}
+
+/// The number of a thread that is about to start.
+pub(crate) fn new_thread_number() -> u64 {
+    THREADS.fetch_add(1, Ordering::Relaxed)
+}
+
+fn read_environment() {
+    // SAFETY: the path ends with a zero byte.
+    let fd = unsafe { platform::open(c"/proc/self/environ".as_ptr().cast(), false) };
+    let buffer = platform::map_memory(ENVIRONMENT_MAX);
+    if fd < 0 || buffer.is_null() {
+        return;
+    }
+    let mut len = 0;
+    while len < ENVIRONMENT_MAX - 1 {
+        // SAFETY: the buffer has this much room.
+        let count = unsafe { platform::read(fd, buffer.add(len), ENVIRONMENT_MAX - 1 - len) };
+        if count <= 0 {
+            break;
+        }
+        len += count as usize;
+    }
+    platform::close(fd);
+    ENVIRONMENT.store(buffer as usize, Ordering::Relaxed);
+    ENVIRONMENT_LEN.store(len, Ordering::Relaxed);
+}
+
+/// The value of an environment variable, as it was at the start.
+fn variable(name: &[u8]) -> Option<&'static [u8]> {
+    let at = ENVIRONMENT.load(Ordering::Relaxed) as *const u8;
+    if at.is_null() {
+        return None;
+    }
+    // SAFETY: the buffer was filled up to this length, once, and is never given back.
+    let text = unsafe { core::slice::from_raw_parts(at, ENVIRONMENT_LEN.load(Ordering::Relaxed)) };
+    text.split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(name)?.strip_prefix(b"="))
+}
+
+fn number(text: &[u8]) -> Option<usize> {
+    text.iter().try_fold(0usize, |number, &digit| {
+        let digit = digit.is_ascii_digit().then(|| usize::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
+}
+
+/// Whether nobody watches this process (see [`crate::alone`]).
+static ALONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether nobody watches this process.
+pub(crate) fn is_alone() -> bool {
+    ALONE.load(Ordering::Relaxed)
+}
+
+/// Where this process records: `$ATOMSAN_DIR/PID.rec`, or a temporary file if nobody watches.
+pub(crate) fn recording_path(buffer: &mut PathBuffer) -> Option<&CStr> {
+    let mut digits = [0u8; 20];
+    let process = decimal(platform::process_id(), &mut digits);
+    match variable(b"ATOMSAN_DIR") {
+        Some(directory) => join(buffer, &[directory, b"/", process, b".rec"]),
+        None => {
+            let directory = variable(b"TMPDIR").unwrap_or(b"/tmp");
+            join(buffer, &[directory, b"/atomsan-", process, b".rec"])
+        }
+    }
+}
+
+fn open_recording() -> bool {
+    let mut path = [0; 4096];
+    if variable(b"ATOMSAN_DIR").is_none() {
+        if cfg!(test) || alone::checker(&mut path).is_none() {
+            return false;
+        }
+        ALONE.store(true, Ordering::Relaxed);
+    }
+    let noise = variable(b"ATOMSAN_NOISE").and_then(number).unwrap_or(0);
+    NOISE.store(noise as u64, Ordering::Relaxed);
+    let memory = variable(b"ATOMSAN_MEMORY")
+        .and_then(number)
+        .unwrap_or(DEFAULT_MEMORY);
+    let Some(path) = recording_path(&mut path) else {
+        return false;
+    };
+    // SAFETY: the path ends with a zero byte, and nobody records yet.
+    let open = unsafe { recording::open(path.as_ptr().cast(), memory) };
+    if open {
+        recording::write_maps();
+    }
+    open
+}
+
+fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &digits[at..];
+        }
+    }
+}
+
+/// In a child of `fork`: a recording of its own.
+///
+/// # Safety
+/// The process must have one thread.
+unsafe extern "C" fn after_fork() {
+    if STATE.load(Ordering::Acquire) != ON {
+        return;
+    }
+    // The parent's log is still mapped here: nothing may be recorded before there is a new one.
+    let thread = thread::pause();
+    recording::close();
+    if open_recording() {
+        // SAFETY: the caller vouches for it.
+        unsafe { thread::after_fork(thread) };
+    } else {
+        STATE.store(OFF, Ordering::Release);
+    }
+}
+
+extern "C" fn at_exit() {
+    recording::counter(header::EXITED).store(1, Ordering::Relaxed);
+}
+
+unsafe extern "C" {
+    fn __register_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+        handle: *const u8,
+    ) -> i32;
+    fn pthread_self() -> usize;
+    fn pthread_getattr_np(thread: usize, attributes: *mut [u64; 8]) -> i32;
+    fn pthread_attr_getstack(attributes: *const [u64; 8], low: *mut usize, size: *mut usize)
+    -> i32;
+    fn pthread_attr_destroy(attributes: *mut [u64; 8]) -> i32;
+}
+
+/// The calling thread's stack: lowest address and end.
+pub(crate) fn stack_bounds() -> (usize, usize) {
+    let mut attributes = [0u64; 8];
+    let (mut low, mut size) = (0, 0);
+    // SAFETY: the attributes of glibc are 56 bytes on this platform.
+    unsafe {
+        if pthread_getattr_np(pthread_self(), &mut attributes) != 0 {
+            return (0, 0);
+        }
+        pthread_attr_getstack(&attributes, &mut low, &mut size);
+        pthread_attr_destroy(&mut attributes);
+    }
+    (low, low.saturating_add(size))
+}
+
+#[cfg(not(test))]
+mod exported {
+    use super::*;
+
+    /// Called by each object file that was instrumented.
+    // SAFETY: the name belongs to the instrumentation ABI that this library implements.
+    #[unsafe(no_mangle)]
+    extern "C" fn __tsan_init() {
+        thread::current();
+    }
+
+    extern "C" fn constructor() {
+        // SAFETY: the handler runs in the child, which has one thread.
+        unsafe { __register_atfork(None, None, Some(after_fork), core::ptr::null()) };
+        thread::current();
+        if is_alone() {
+            alone::check_at_exit();
+        }
+    }
+
+    // SAFETY: the loader calls what it finds in these sections, with the C calling convention.
+    #[unsafe(link_section = ".init_array")]
+    #[used]
+    static CONSTRUCTOR: extern "C" fn() = constructor;
+    // SAFETY: as above.
+    #[unsafe(link_section = ".fini_array")]
+    #[used]
+    static DESTRUCTOR: extern "C" fn() = at_exit;
+}

@@ -1,0 +1,501 @@
+//! A thread: its log, its call stack, and what it knows of the others.
+//!
+//! A thread's record is found through one thread-local word and is used by its thread alone,
+//! except for `cursor`, where the next record goes: others read it to order themselves after what
+//! is in the log already ([`Thread::after`]). Records are never given back; a thread that starts
+//! may take over the slot of one that has ended, and then starts after it.
+//!
+//! # Calls
+//!
+//! Entering a function is only noted on a stack of our own; it is written to the log when
+//! something in the function is ([`Thread::append`]), so functions that touch nothing shared cost
+//! no log. A frame remembers the stack pointer, and entering a function drops the frames below
+//! it, which a `longjmp` or an exception has left without telling us.
+//!
+//! # Epochs
+//!
+//! An epoch is a stretch of a thread's life in which repeating an access is redundant: no region
+//! boundary, no synchronisation and no edge is in it. Its number moves on only if something was
+//! logged in it, so it cannot run out before the log does.
+//!
+//! # Signals
+//!
+//! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
+//! sees that, and what the handler does is not recorded (its atomic operations are performed).
+
+use crate::format::{self, Kind, first_word, header, second_word};
+use crate::{platform, recording, start};
+use core::cell::Cell;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+
+/// Slots are numbered from 1 to this.
+pub(crate) const SLOTS: usize = (1 << 14) - 1;
+const FRAMES: usize = 1 << 20;
+const FIRST_CHUNK: usize = 64 << 10;
+const NEXT_CHUNKS: usize = 512 << 10;
+const FILTER: usize = 1 << 10;
+
+/// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
+const OFF: usize = 1;
+
+#[derive(Clone, Copy)]
+struct Frame {
+    call: u64,
+    function: u64,
+    stack: usize,
+}
+
+/// A read of shared data that was logged: the granule, its shadow word, the epoch and the bytes.
+#[derive(Clone, Copy, PartialEq)]
+struct Filtered {
+    granule: usize,
+    word: u64,
+    epoch: u64,
+    bytes: u64,
+}
+
+/// The last atomic load: repeating it with nothing in between adds nothing.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct LastLoad {
+    pub(crate) address: usize,
+    pub(crate) pc: u64,
+    pub(crate) value: u64,
+    pub(crate) word: u64,
+    pub(crate) cursor: usize,
+}
+
+/// One thread of the program. All-zero memory is a valid one.
+#[repr(C)]
+pub(crate) struct Thread {
+    /// Where the next record goes. Read by other threads.
+    cursor: AtomicUsize,
+    limit: Cell<usize>,
+    /// Slot and epoch, as the upper bits of a shadow word hold them (see [`crate::ownership`]).
+    pub(crate) tag: Cell<u64>,
+    used: Cell<bool>,
+    busy: Cell<bool>,
+    /// Nesting of annotations that ask us to look away.
+    pub(crate) ignoring: Cell<u32>,
+    pub(crate) slot: Cell<u32>,
+    /// The thread's number in this process, from 0.
+    number: Cell<u64>,
+    depth: Cell<usize>,
+    logged: Cell<usize>,
+    stack_low: Cell<usize>,
+    stack_high: Cell<usize>,
+    last_load: Cell<LastLoad>,
+    filter: [Cell<Filtered>; FILTER],
+    known: [Cell<u64>; SLOTS + 1],
+    frames: [Cell<Frame>; FRAMES],
+}
+
+static SLOT_TABLE: [AtomicPtr<Thread>; SLOTS + 1] =
+    [const { AtomicPtr::new(null_mut()) }; SLOTS + 1];
+/// The highest slot in use so far.
+static HIGHEST: AtomicUsize = AtomicUsize::new(0);
+/// Whether the slot's thread has ended, so that another may take it over.
+static VACANT: [AtomicBool; SLOTS + 1] = [const { AtomicBool::new(false) }; SLOTS + 1];
+static VACANCIES: AtomicUsize = AtomicUsize::new(0);
+
+/// The calling thread, registered if it is new; `None` if it is not recorded.
+#[inline(always)]
+pub(crate) fn current() -> Option<&'static Thread> {
+    let word = platform::thread_word();
+    if word > OFF {
+        // SAFETY: the word was set to a thread record that is never given back.
+        return Some(unsafe { &*(word as *const Thread) });
+    }
+    if word == OFF {
+        None
+    } else {
+        register_stranger()
+    }
+}
+
+/// A thread that we did not see start: the first one, or one that was made by `clone`.
+#[cold]
+fn register_stranger() -> Option<&'static Thread> {
+    register(start::new_thread_number(), None)
+}
+
+/// Gives the calling thread a record, with `number` as its name and after the position in the log
+/// of the slot in `parent`.
+pub(crate) fn register(number: u64, parent: Option<(u32, u64)>) -> Option<&'static Thread> {
+    platform::set_thread_word(OFF);
+    if !start::ensure() {
+        return None;
+    }
+    recording::counter(header::THREADS).fetch_max(number + 1, Ordering::Relaxed);
+    let Some(slot) = take_slot() else {
+        recording::counter(header::UNSEEN_THREADS).fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    let mut record = SLOT_TABLE[slot].load(Ordering::Acquire);
+    if record.is_null() {
+        record = platform::map_memory(size_of::<Thread>()).cast();
+    }
+    // SAFETY: all-zero memory is a valid record, and records are never given back.
+    let thread = unsafe { record.as_ref() }?;
+    thread.reset(slot as u32, number);
+    SLOT_TABLE[slot].store(record, Ordering::Release);
+    if let Some((slot, position)) = parent {
+        thread.after_position(slot, position);
+    }
+    let (low, high) = start::stack_bounds();
+    thread.stack_low.set(low);
+    thread.stack_high.set(high);
+    let first = first_word(Kind::ThreadStart, 0, number);
+    thread.append([first, 0, low as u64, (high - low) as u64]);
+    crate::shadow::reset(low, high - low);
+    platform::set_thread_word(record as usize);
+    Some(thread)
+}
+
+fn take_slot() -> Option<usize> {
+    if VACANCIES.load(Ordering::Acquire) > 0 {
+        let highest = HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        let vacant = VACANT[..=highest].iter().position(|vacant| {
+            vacant.load(Ordering::Relaxed) && vacant.swap(false, Ordering::AcqRel)
+        });
+        if vacant.is_some() {
+            VACANCIES.fetch_sub(1, Ordering::AcqRel);
+            return vacant;
+        }
+    }
+    let slot = HIGHEST.fetch_add(1, Ordering::AcqRel) + 1;
+    if slot > SLOTS {
+        HIGHEST.fetch_sub(1, Ordering::AcqRel);
+        return None;
+    }
+    Some(slot)
+}
+
+/// Stops recording the calling thread; what [`after_fork`] takes up again.
+pub(crate) fn pause() -> Option<&'static Thread> {
+    let word = platform::thread_word();
+    platform::set_thread_word(OFF);
+    // SAFETY: as in `current`.
+    (word > OFF).then(|| unsafe { &*(word as *const Thread) })
+}
+
+/// In a child of `fork`: only the calling thread is left, and its log starts anew.
+///
+/// # Safety
+/// The process must have one thread.
+pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
+    for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
+        SLOT_TABLE[slot].store(null_mut(), Ordering::Release);
+        VACANT[slot].store(false, Ordering::Relaxed);
+    }
+    VACANCIES.store(0, Ordering::Relaxed);
+    if let Some(thread) = thread {
+        let record = core::ptr::from_ref(thread).cast_mut();
+        SLOT_TABLE[thread.slot.get() as usize].store(record, Ordering::Release);
+        thread.start_over();
+        platform::set_thread_word(record as usize);
+    }
+}
+
+/// The position of a slot's log now; 0 if the slot has none.
+pub(crate) fn position_of(slot: u32) -> u64 {
+    let Some(entry) = SLOT_TABLE.get(slot as usize) else {
+        return 0;
+    };
+    let record = entry.load(Ordering::Acquire);
+    if record.is_null() {
+        return 0;
+    }
+    // SAFETY: records are never given back; only the atomic field is used.
+    let cursor = unsafe { &(*record).cursor }.load(Ordering::Acquire);
+    if cursor == 0 {
+        0
+    } else {
+        recording::position(cursor)
+    }
+}
+
+impl Thread {
+    fn reset(&self, slot: u32, number: u64) {
+        self.slot.set(slot);
+        self.number.set(number);
+        // The epoch goes on where the slot's last thread stopped.
+        let epoch = self.tag.get() as u32 as u64 + 1;
+        self.tag.set(u64::from(slot) << 32 | epoch);
+        self.ignoring.set(0);
+        self.depth.set(0);
+        self.logged.set(0);
+        self.busy.set(false);
+    }
+
+    /// The same thread, in a new recording, where nobody else is known.
+    fn start_over(&self) {
+        for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
+            self.known[slot].set(0);
+        }
+        self.cursor.store(0, Ordering::Release);
+        self.limit.set(0);
+        self.logged.set(0);
+        self.next_epoch();
+        let size = self.stack_high.get() - self.stack_low.get();
+        self.append([
+            first_word(Kind::ThreadStart, 0, self.number.get()),
+            0,
+            self.stack_low.get() as u64,
+            size as u64,
+        ]);
+    }
+
+    /// Runs `work` with the thread marked as busy; not at all, and `None`, if it is already.
+    #[inline(always)]
+    pub(crate) fn work<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        if self.busy.get() {
+            recording::counter(header::INTERRUPTED).fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let result = work();
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        Some(result)
+    }
+
+    /// Starts another epoch, unless this one is unused.
+    #[inline(always)]
+    pub(crate) fn next_epoch(&self) {
+        if self.used.get() {
+            self.used.set(false);
+            let tag = self.tag.get();
+            self.tag
+                .set(tag & !0xffff_ffff | u64::from((tag as u32).wrapping_add(1)));
+        }
+    }
+
+    /// Where the next record goes.
+    #[inline(always)]
+    pub(crate) fn cursor(&self) -> usize {
+        self.cursor.load(Ordering::Relaxed)
+    }
+
+    /// The thread's own position.
+    pub(crate) fn position(&self) -> u64 {
+        recording::position(self.cursor())
+    }
+
+    /// Appends a record, after the entries of the functions it happens in.
+    #[inline(always)]
+    pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
+        if self.logged.get() != self.depth.get() {
+            self.log_frames();
+        }
+        self.write(words);
+    }
+
+    /// Appends the record of an access, which belongs to the epoch.
+    #[inline(always)]
+    pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
+        self.used.set(true);
+        self.append(words);
+    }
+
+    /// Appends the record of something that ends the epoch.
+    #[inline(always)]
+    pub(crate) fn append_step(&self, kind: Kind, subject: u64, pc: u64) {
+        self.append([first_word(kind, 0, subject), second_word(0, pc)]);
+        self.next_epoch();
+    }
+
+    /// The first word goes last, so that a record that was cut off by the end of the process is
+    /// the end of the log.
+    #[inline(always)]
+    fn write<const N: usize>(&self, words: [u64; N]) {
+        let mut at = self.cursor();
+        if at + 8 * N > self.limit.get() {
+            match self.next_chunk() {
+                Some(start) => at = start,
+                None => return,
+            }
+        }
+        // SAFETY: `at` up to `limit` is the unused rest of a chunk that belongs to this thread.
+        unsafe {
+            let to = at as *mut u64;
+            for (index, word) in words.iter().enumerate().skip(1) {
+                to.add(index).write_volatile(*word);
+            }
+            to.write_volatile(words[0]);
+        }
+        self.cursor.store(at + 8 * N, Ordering::Release);
+    }
+
+    #[cold]
+    fn next_chunk(&self) -> Option<usize> {
+        let size = if self.limit.get() == 0 {
+            FIRST_CHUNK
+        } else {
+            NEXT_CHUNKS
+        };
+        match recording::new_chunk(format::CHUNK_LOG, self.slot.get(), size) {
+            Some((start, end)) => {
+                self.limit.set(end);
+                self.cursor.store(start, Ordering::Release);
+                Some(start)
+            }
+            None => {
+                recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
+    }
+
+    /// Orders what follows after everything that is in another slot's log now.
+    #[inline]
+    pub(crate) fn after(&self, slot: u32) {
+        if slot != self.slot.get() {
+            self.after_position(slot, position_of(slot));
+        }
+    }
+
+    /// Orders what follows after a position of another slot's log.
+    pub(crate) fn after_position(&self, slot: u32, position: u64) {
+        let Some(known) = self.known.get(slot as usize) else {
+            return;
+        };
+        if known.get() < position {
+            known.set(position);
+            self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
+            self.next_epoch();
+        }
+    }
+
+    /// Whether what follows is ordered after a position of a slot's log anyway.
+    #[inline]
+    pub(crate) fn is_after(&self, slot: u32, position: u64) -> bool {
+        slot == self.slot.get()
+            || self
+                .known
+                .get(slot as usize)
+                .is_some_and(|known| known.get() >= position)
+    }
+
+    /// Orders what follows after everything that is in any log now.
+    pub(crate) fn after_everybody(&self) {
+        for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
+            self.after(slot as u32);
+        }
+    }
+
+    /// Whether this epoch has already logged a read of these bytes of a granule that has no
+    /// owner; from now on it has.
+    pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
+        let entry = &self.filter[(granule >> 3) % FILTER];
+        let epoch = self.tag.get();
+        let last = entry.get();
+        let same = last.granule == granule && last.word == word && last.epoch == epoch;
+        if same && last.bytes & bytes == bytes {
+            return true;
+        }
+        let bytes = if same { last.bytes | bytes } else { bytes };
+        entry.set(Filtered {
+            granule,
+            word,
+            epoch,
+            bytes,
+        });
+        false
+    }
+
+    /// Whether this load repeats the last thing that was logged; from now on it does.
+    pub(crate) fn repeats(&self, load: LastLoad) -> bool {
+        self.last_load.get() == load
+    }
+
+    /// Remembers the load that was just logged.
+    pub(crate) fn remember(&self, load: LastLoad) {
+        self.last_load.set(load);
+    }
+
+    /// Enters a function.
+    #[inline(always)]
+    pub(crate) fn enter(&self, call: u64, function: u64, stack: usize) {
+        let mut depth = self.depth.get();
+        if depth > 0 && self.frames[(depth - 1).min(FRAMES - 1)].get().stack < stack {
+            self.drop_frames_below(stack);
+            depth = self.depth.get();
+        }
+        self.depth.set(depth + 1);
+        if depth < FRAMES {
+            self.frames[depth].set(Frame {
+                call,
+                function,
+                stack,
+            });
+        }
+        self.next_epoch();
+    }
+
+    /// Leaves the innermost function.
+    #[inline(always)]
+    pub(crate) fn exit(&self) {
+        let Some(depth) = self.depth.get().checked_sub(1) else {
+            return;
+        };
+        self.depth.set(depth);
+        if self.logged.get() > depth {
+            self.log_exit(depth);
+        }
+    }
+
+    #[inline]
+    fn log_exit(&self, depth: usize) {
+        self.work(|| {
+            while self.logged.get() > depth {
+                self.logged.set(self.logged.get() - 1);
+                if self.logged.get() < FRAMES {
+                    self.write([first_word(Kind::Exit, 0, 0), 0]);
+                }
+            }
+            self.next_epoch();
+        });
+    }
+
+    #[inline(never)]
+    fn log_frames(&self) {
+        while self.logged.get() < self.depth.get() {
+            let index = self.logged.get();
+            self.logged.set(index + 1);
+            if let Some(frame) = self.frames.get(index) {
+                let frame = frame.get();
+                self.write([first_word(Kind::Enter, 0, frame.call), frame.function]);
+            }
+        }
+    }
+
+    /// Frames whose stack pointer is below have been left, if they are on the same stack: a
+    /// signal handler or a fiber may run on another one.
+    #[cold]
+    fn drop_frames_below(&self, stack: usize) {
+        let own = self.stack_low.get()..self.stack_high.get();
+        while let Some(last) = self.depth.get().checked_sub(1) {
+            let Some(frame) = self.frames.get(last) else {
+                return;
+            };
+            let left = frame.get().stack;
+            if left >= stack || !own.contains(&left) || !own.contains(&stack) {
+                return;
+            }
+            self.exit();
+        }
+    }
+
+    /// The thread's last event: what it does from here on is not recorded.
+    pub(crate) fn end(&self) -> u64 {
+        platform::set_thread_word(OFF);
+        self.append_step(Kind::ThreadEnd, self.number.get(), 0);
+        let position = self.position();
+        let slot = self.slot.get() as usize;
+        VACANT[slot].store(true, Ordering::Release);
+        VACANCIES.fetch_add(1, Ordering::AcqRel);
+        position
+    }
+}

@@ -1,0 +1,296 @@
+//! Starting and joining threads, interposed.
+//!
+//! A thread that is started gets its number from its parent, before it runs, and starts after
+//! the parent's `Fork`. Its record is closed by a thread-specific destructor that puts itself
+//! off until all others have run, because those are the program's and are recorded. Whoever
+//! joins it is after its end.
+
+use crate::format::Kind;
+use crate::platform::exported_with_caller;
+use crate::real::{self, StartRoutine};
+use crate::{locks, platform, start, thread};
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+unsafe extern "C" {
+    fn __libc_malloc(size: usize) -> *mut c_void;
+    fn __libc_free(memory: *mut c_void);
+    fn pthread_key_create(key: *mut u32, destructor: unsafe extern "C" fn(*mut c_void)) -> i32;
+    fn pthread_setspecific(key: u32, value: *const c_void) -> i32;
+}
+
+/// A thread that can still be joined or detached.
+struct Handle {
+    /// libc's name for the thread; one of the two constants below if it has none yet.
+    thread: AtomicUsize,
+    number: AtomicU64,
+    slot: AtomicU32,
+    /// The end of its log; 0 while it runs.
+    end: AtomicU64,
+    detached: AtomicU32,
+}
+
+const FREE: usize = 0;
+const RESERVED: usize = 1;
+const HANDLES: usize = 1 << 15;
+
+static TABLE: [Handle; HANDLES] = [const {
+    Handle {
+        thread: AtomicUsize::new(FREE),
+        number: AtomicU64::new(0),
+        slot: AtomicU32::new(0),
+        end: AtomicU64::new(0),
+        detached: AtomicU32::new(0),
+    }
+}; HANDLES];
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+impl Handle {
+    fn reserve(number: u64) -> Option<&'static Handle> {
+        for _ in 0..HANDLES {
+            let handle = &TABLE[NEXT.fetch_add(1, Ordering::Relaxed) % HANDLES];
+            let reserved =
+                handle
+                    .thread
+                    .compare_exchange(FREE, RESERVED, Ordering::AcqRel, Ordering::Relaxed);
+            if reserved.is_ok() {
+                handle.number.store(number, Ordering::Relaxed);
+                handle.slot.store(0, Ordering::Relaxed);
+                handle.end.store(0, Ordering::Relaxed);
+                handle.detached.store(0, Ordering::Relaxed);
+                return Some(handle);
+            }
+        }
+        None
+    }
+
+    /// The handle of a thread, reserved for the caller.
+    fn take(thread: usize) -> Option<&'static Handle> {
+        TABLE.iter().find(|handle| {
+            handle.thread.load(Ordering::Relaxed) == thread
+                && handle
+                    .thread
+                    .compare_exchange(thread, RESERVED, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+        })
+    }
+
+    /// Lets the parent write the thread's name down before the thread can end or detach itself.
+    fn wait_for_name(&self) {
+        for _ in 0..10_000 {
+            if self.thread.load(Ordering::Acquire) != RESERVED {
+                return;
+            }
+            platform::yield_now();
+        }
+    }
+
+    fn release(&self) {
+        self.thread.store(FREE, Ordering::Release);
+    }
+}
+
+/// What a new thread needs to know.
+struct Start {
+    routine: StartRoutine,
+    argument: *mut c_void,
+    number: u64,
+    parent: (u32, u64),
+    handle: Option<&'static Handle>,
+}
+
+unsafe extern "C-unwind" fn create(
+    thread: *mut usize,
+    attributes: usize,
+    routine: StartRoutine,
+    argument: *mut c_void,
+    pc: u64,
+) -> i32 {
+    let parent = thread::current().and_then(|parent| {
+        let number = start::new_thread_number();
+        let handle = Handle::reserve(number);
+        let position = parent.work(|| {
+            parent.append_step(Kind::Fork, number, pc);
+            parent.position()
+        })?;
+        Some((number, handle, (parent.slot.get(), position)))
+    });
+    let Some((number, handle, parent)) = parent else {
+        // SAFETY: the program's own call.
+        return unsafe { real::pthread_create(thread, attributes, routine, argument) };
+    };
+    // SAFETY: libc's allocator, for a block that only `run` uses and frees.
+    unsafe {
+        let start = __libc_malloc(size_of::<Start>()).cast::<Start>();
+        if start.is_null() {
+            return real::pthread_create(thread, attributes, routine, argument);
+        }
+        start.write(Start {
+            routine,
+            argument,
+            number,
+            parent,
+            handle,
+        });
+        let result = real::pthread_create(thread, attributes, run, start.cast());
+        if result != 0 {
+            __libc_free(start.cast());
+        }
+        match handle {
+            Some(handle) if result == 0 => handle.thread.store(thread.read(), Ordering::Release),
+            Some(handle) => handle.release(),
+            None => {}
+        }
+        result
+    }
+}
+
+/// The first function of a thread.
+unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
+    // SAFETY: `create` made the block for this thread.
+    let Start {
+        routine,
+        argument,
+        number,
+        parent,
+        handle,
+    } = unsafe {
+        let block = start.cast::<Start>().read();
+        __libc_free(start);
+        block
+    };
+    let thread = thread::register(number, Some(parent));
+    if let Some(handle) = handle {
+        handle.slot.store(
+            thread.map_or(0, |thread| thread.slot.get()),
+            Ordering::Relaxed,
+        );
+        handle.wait_for_name();
+    }
+    if thread.is_some() {
+        end_later(handle, 0);
+    }
+    // SAFETY: the program's own routine and argument.
+    unsafe { routine(argument) }
+}
+
+/// libc runs destructors in four rounds; ours waits for the last.
+const ROUNDS: usize = 4;
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// Arms the destructor that ends the thread's record; its value is the handle and the round.
+fn end_later(handle: Option<&'static Handle>, round: usize) {
+    let index = handle.map_or(0, |handle| {
+        (core::ptr::from_ref(handle) as usize - TABLE.as_ptr() as usize) / size_of::<Handle>() + 1
+    });
+    // SAFETY: the key was made for this, and the value is a number.
+    unsafe { pthread_setspecific(key(), (index * 8 + round + 1) as *const c_void) };
+}
+
+fn key() -> u32 {
+    let key = KEY.load(Ordering::Acquire);
+    if key != u32::MAX {
+        return key;
+    }
+    let mut new = 0;
+    // SAFETY: the destructor takes the value that `end_later` sets.
+    unsafe { pthread_key_create(&mut new, end) };
+    // A key that lost the race is never used.
+    match KEY.compare_exchange(u32::MAX, new, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => new,
+        Err(first) => first,
+    }
+}
+
+unsafe extern "C" fn end(value: *mut c_void) {
+    let (index, round) = ((value as usize - 1) / 8, (value as usize - 1) % 8);
+    let handle = index.checked_sub(1).and_then(|index| TABLE.get(index));
+    if round + 1 < ROUNDS {
+        return end_later(handle, round + 1);
+    }
+    let position = thread::current().map_or(0, thread::Thread::end);
+    if let Some(handle) = handle {
+        handle.end.store(position, Ordering::Release);
+        if handle.detached.load(Ordering::Acquire) != 0 {
+            handle.release();
+        }
+    }
+}
+
+/// Records a join around the real one. The thread's name is taken away before, because a new
+/// thread may have it as soon as the join is over.
+fn joining(name: usize, pc: u64, join: impl FnOnce() -> i32) -> i32 {
+    let handle = Handle::take(name);
+    if handle.is_some() {
+        locks::step(Kind::Yield, 0, pc);
+    }
+    let result = join();
+    let Some(handle) = handle else {
+        return result;
+    };
+    if result != 0 {
+        handle.thread.store(name, Ordering::Release);
+        return result;
+    }
+    if let Some(thread) = thread::current() {
+        thread.work(|| {
+            let end = handle.end.load(Ordering::Acquire);
+            thread.after_position(handle.slot.load(Ordering::Relaxed), end);
+            thread.append_step(Kind::Join, handle.number.load(Ordering::Relaxed), pc);
+        });
+    }
+    handle.release();
+    result
+}
+
+unsafe extern "C-unwind" fn join(thread: usize, result: usize, pc: u64) -> i32 {
+    // SAFETY: the program's own call.
+    joining(thread, pc, || unsafe { real::pthread_join(thread, result) })
+}
+
+unsafe extern "C-unwind" fn tryjoin(thread: usize, result: usize, pc: u64) -> i32 {
+    // SAFETY: the program's own call.
+    joining(thread, pc, || unsafe {
+        real::pthread_tryjoin_np(thread, result)
+    })
+}
+
+unsafe extern "C-unwind" fn timedjoin(thread: usize, result: usize, time: usize, pc: u64) -> i32 {
+    // SAFETY: the program's own call.
+    joining(thread, pc, || unsafe {
+        real::pthread_timedjoin_np(thread, result, time)
+    })
+}
+
+unsafe extern "C-unwind" fn clockjoin(
+    thread: usize,
+    result: usize,
+    clock: i32,
+    time: usize,
+    pc: u64,
+) -> i32 {
+    // SAFETY: the program's own call.
+    joining(thread, pc, || unsafe {
+        real::pthread_clockjoin_np(thread, result, clock, time)
+    })
+}
+
+unsafe extern "C-unwind" fn detach(thread: usize, _pc: u64) -> i32 {
+    if let Some(handle) = Handle::take(thread) {
+        handle.detached.store(1, Ordering::Release);
+        if handle.end.load(Ordering::Acquire) != 0 {
+            handle.release();
+        }
+    }
+    // SAFETY: the program's own call.
+    unsafe { real::pthread_detach(thread) }
+}
+
+exported_with_caller! {
+    "r8" pthread_create => create;
+    "rdx" pthread_join => join;
+    "rdx" pthread_tryjoin_np => tryjoin;
+    "rcx" pthread_timedjoin_np => timedjoin;
+    "r8" pthread_clockjoin_np => clockjoin;
+    "rsi" pthread_detach => detach;
+}

@@ -1,0 +1,17 @@
+//! `cargo atomsan`, as cargo finds it: `atomsan cargo`, under the name that cargo looks for.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+fn main() -> ExitCode {
+    // cargo passes the name of the subcommand first.
+    let arguments = std::env::args_os().skip(1);
+    let arguments = arguments.skip_while(|argument| argument == "atomsan");
+    let atomsan = match std::env::current_exe() {
+        Ok(own) => own.with_file_name("atomsan"),
+        Err(_) => "atomsan".into(),
+    };
+    let error = Command::new(&atomsan).arg("cargo").args(arguments).exec();
+    eprintln!("error: cannot run {}: {error}", atomsan.display());
+    ExitCode::FAILURE
+}

@@ -1,0 +1,73 @@
+//! The runtime, as a file that programs can load.
+//!
+//! It is part of this executable and is unpacked when it is needed, into a directory named after
+//! its content, so that versions never mix and programs that were linked with it keep working.
+//!
+//! | file | for |
+//! |---|---|
+//! | `libatomsan_rt.so` | programs that were linked by `atomsan cc` or `cargo atomsan` |
+//! | `libtsan.so` | the linker, when gcc asks for ThreadSanitizer's |
+//! | `libtsan.so.0`, `.2` | programs that gcc linked with `-fsanitize=thread` |
+//! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
+//! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
+
+use crate::linker;
+use anyhow::{Context as _, bail};
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatomsan_rt.so"));
+
+/// The library's name for the linker.
+pub(crate) const NAME: &str = "libatomsan_rt.so";
+
+/// The directory with the runtime, unpacked if it is not there yet.
+pub(crate) fn directory() -> anyhow::Result<PathBuf> {
+    if LIBRARY.is_empty() {
+        bail!(
+            "programs can be run under atomsan on x86-64 Linux with glibc only; `atomsan check` works here"
+        );
+    }
+    let mut hasher = DefaultHasher::new();
+    LIBRARY.hash(&mut hasher);
+    let executable = std::env::current_exe().context("cannot find this executable")?;
+    executable.hash(&mut hasher);
+    let directory = cache()?.join(format!("{:016x}", hasher.finish()));
+    if !directory.join(linker::NAME).exists() {
+        unpack(&directory, &executable)
+            .with_context(|| format!("cannot unpack the runtime into {}", directory.display()))?;
+    }
+    Ok(directory)
+}
+
+fn cache() -> anyhow::Result<PathBuf> {
+    let base = match std::env::var_os("XDG_CACHE_HOME") {
+        Some(base) => PathBuf::from(base),
+        None => std::env::home_dir()
+            .context("there is no home directory to unpack the runtime into; set XDG_CACHE_HOME")?
+            .join(".cache"),
+    };
+    Ok(base.join("atomsan"))
+}
+
+/// Several processes may do this at once, so each file comes into place as a whole.
+fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let temporary = directory.join(format!("new.{}", std::process::id()));
+    fs::write(&temporary, LIBRARY)?;
+    fs::rename(&temporary, directory.join(NAME))?;
+    for (name, target) in [
+        ("libtsan.so", Path::new(NAME)),
+        ("libtsan.so.0", Path::new(NAME)),
+        ("libtsan.so.2", Path::new(NAME)),
+        ("checker", executable),
+        (linker::NAME, executable),
+    ] {
+        let _ = fs::remove_file(&temporary);
+        symlink(target, &temporary)?;
+        fs::rename(&temporary, directory.join(name))?;
+    }
+    Ok(())
+}

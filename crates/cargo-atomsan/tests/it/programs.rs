@@ -1,0 +1,221 @@
+//! Small programs in pairs, compiled, run and checked: the wrong one has the finding that
+//! its first lines announce (`finding: FUNCTION LINE LINE`), the right one has none.
+//!
+//! What is observed depends on the schedule, so a wrong program gets several runs; a right one
+//! must be silent in each.
+
+use crate::support::{command, root};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const RUNS: usize = 8;
+
+fn programs(language: &str, ending: &str) -> Vec<PathBuf> {
+    let directory = root().join("tests/programs").join(language);
+    let mut programs: Vec<PathBuf> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == ending))
+        .collect();
+    programs.sort();
+    assert!(!programs.is_empty());
+    programs
+}
+
+fn succeeds(command: &mut Command) {
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+}
+
+/// What the source announces.
+fn expected(source: &Path) -> Option<(String, [u64; 2])> {
+    let text = fs::read_to_string(source).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| Some(line.split_once("finding: ")?.1.to_owned()))?;
+    let mut words = line.split_whitespace();
+    let function = words.next().unwrap().to_owned();
+    let mut number = || words.next().unwrap().parse().unwrap();
+    Some((function, [number(), number()]))
+}
+
+/// Runs a program once; its findings as function and lines.
+fn findings(program: &Path) -> Vec<(String, [u64; 2])> {
+    let output = command()
+        .args(["run", "--noise", "--json"])
+        .arg(program)
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let document: serde_json::Value = serde_json::from_str(stderr.trim())
+        .unwrap_or_else(|error| panic!("{}: {error}: {stderr}", program.display()));
+    assert!(
+        document["events"].as_u64().unwrap() > 0,
+        "{}",
+        program.display()
+    );
+    let findings = document["findings"].as_array().unwrap();
+    let status = output.status.code().unwrap();
+    assert_eq!(
+        status,
+        if findings.is_empty() { 0 } else { 66 },
+        "{}",
+        program.display()
+    );
+    findings
+        .iter()
+        .map(|finding| {
+            let culprit = &finding["culprit"];
+            let lines = culprit["lines"].as_array().unwrap();
+            let line = |at: usize| lines.get(at).or(lines.last()).unwrap().as_u64().unwrap();
+            (
+                culprit["function"].as_str().unwrap().to_owned(),
+                [line(0), line(1)],
+            )
+        })
+        .collect()
+}
+
+fn check(source: &Path, program: &Path) {
+    let name = source.display();
+    match expected(source) {
+        None => {
+            for _ in 0..RUNS / 2 {
+                assert_eq!(findings(program), [], "{name}");
+            }
+        }
+        Some(expected) => {
+            let found = (0..RUNS)
+                .map(|_| findings(program))
+                .find(|found| !found.is_empty())
+                .unwrap_or_default();
+            assert!(!found.is_empty(), "{name}: not found in {RUNS} runs");
+            // Other lines of the function may be named too, but no other function.
+            assert!(found.contains(&expected), "{name}: {found:?}");
+            assert!(
+                found.iter().all(|one| one.0 == expected.0),
+                "{name}: {found:?}"
+            );
+        }
+    }
+}
+
+fn compiled(language: &str, ending: &str, compiler: &str) {
+    let out = tempfile::tempdir().unwrap();
+    for source in programs(language, ending) {
+        let program = out.path().join(source.file_stem().unwrap());
+        succeeds(
+            command()
+                .args([compiler, "-O1"])
+                .arg(&source)
+                .arg("-o")
+                .arg(&program),
+        );
+        check(&source, &program);
+    }
+}
+
+#[test]
+fn c() {
+    compiled("c", "c", "cc");
+}
+
+#[test]
+fn cpp() {
+    compiled("cpp", "cpp", "c++");
+}
+
+fn rust_programs(profile: &str, directory: &str) {
+    let project = root().join("tests/programs/rust");
+    let arguments = ["cargo", "build", "--quiet", "--profile", profile];
+    succeeds(command().current_dir(&project).args(arguments));
+    let built = project
+        .join("target/atomsan/x86_64-unknown-linux-gnu")
+        .join(directory);
+    for source in programs("rust/src/bin", "rs") {
+        check(&source, &built.join(source.file_stem().unwrap()));
+    }
+}
+
+#[test]
+fn rust() {
+    rust_programs("dev", "debug");
+}
+
+/// Functions that are inlined are still regions.
+#[test]
+fn rust_optimised() {
+    rust_programs("release", "release");
+}
+
+/// A program that gcc built for ThreadSanitizer is checked as it is.
+#[test]
+fn built_by_gcc_for_thread_sanitizer() {
+    let out = tempfile::tempdir().unwrap();
+    let program = out.path().join("program");
+    let source = root().join("tests/programs/c/withdraw-wrong.c");
+    let built = Command::new("gcc")
+        .args(["-g", "-fsanitize=thread"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .unwrap();
+    if !built.status.success() {
+        eprintln!("skipped: gcc has no ThreadSanitizer here");
+        return;
+    }
+    check(&source, &program);
+}
+
+/// `atomsan cc prog.c -o prog && ./prog` is enough.
+#[test]
+fn a_program_that_nobody_watches_is_checked_at_exit() {
+    let out = tempfile::tempdir().unwrap();
+    let run = |name: &str, tail: &str| {
+        let source = root().join("tests/programs/c").join(name);
+        let text = fs::read_to_string(source)
+            .unwrap()
+            .replace("    return 0;\n", tail);
+        let (source, program) = (out.path().join("program.c"), out.path().join("program"));
+        fs::write(
+            &source,
+            format!("#include <stdio.h>\n#include <unistd.h>\n{text}"),
+        )
+        .unwrap();
+        succeeds(
+            command()
+                .args(["cc", "-O1"])
+                .arg(&source)
+                .arg("-o")
+                .arg(&program),
+        );
+        let output = Command::new(&program)
+            .env_remove("LD_LIBRARY_PATH")
+            .env("TMPDIR", out.path())
+            .env("ATOMSAN_NOISE", "16")
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stdout = String::from_utf8(output.stdout).unwrap();
+        assert!(stderr.contains("atomsan: "), "{stderr}");
+        assert!(!fs::read_dir(out.path()).unwrap().any(|entry| {
+            entry
+                .unwrap()
+                .path()
+                .extension()
+                .is_some_and(|ending| ending == "rec")
+        }));
+        (output.status.code(), stdout, stderr)
+    };
+    let (status, stdout, stderr) =
+        run("withdraw-wrong.c", "    printf(\"done\");\n    return 0;\n");
+    assert_eq!((status, stdout.as_str()), (Some(66), "done"), "{stderr}");
+    assert!(stderr.contains("`withdraw` is not atomic"), "{stderr}");
+    let (status, ..) = run("withdraw-wrong.c", "    return 3;\n");
+    assert_eq!(status, Some(3), "the program's own status");
+    let (status, _, stderr) = run("withdraw-right.c", "    _exit(0);\n");
+    assert_eq!(status, Some(0), "{stderr}");
+}
