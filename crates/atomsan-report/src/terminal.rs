@@ -7,6 +7,7 @@ use crate::rank::Rank;
 use crate::resolve::{Place, Report, Step};
 use crate::words;
 use anstyle::{AnsiColor, Style};
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
@@ -66,7 +67,7 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
         (Some(function), _) => format!("`{function}`"),
         (None, Some(transaction)) => {
             let region = transaction.region.as_deref().unwrap_or("this step");
-            format!("{region} of thread {}", transaction.thread)
+            format!("{region} of {}", named_thread(&transaction.thread))
         }
         (None, None) => "this region".to_owned(),
     };
@@ -141,13 +142,22 @@ fn between(report: &Report) -> Option<String> {
         if !text.is_empty() {
             text.push_str("; ");
         }
-        let thread = &other.thread;
+        let thread = named_thread(&other.thread);
         match &other.region {
-            Some(region) => write!(text, "`{region}` of thread {thread} got in").ok()?,
-            None => write!(text, "thread {thread} got in").ok()?,
+            Some(region) => write!(text, "`{region}` of {thread} got in").ok()?,
+            None => write!(text, "{thread} got in").ok()?,
         }
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// A trace may call its threads `7`, `worker` or `thread 7`.
+fn named_thread(name: &str) -> Cow<'_, str> {
+    if name.starts_with("thread") || name.starts_with("main") {
+        Cow::Borrowed(name)
+    } else {
+        Cow::Owned(format!("thread {name}"))
+    }
 }
 
 fn row(step: &Step) -> [String; 4] {

@@ -12,7 +12,8 @@ fn the_example_of_the_readme_is_what_the_readme_says() {
     let said = atomsan(&["check", "examples/withdraw.rr"]);
     assert_eq!(said.code, 66);
     let readme = include_str!("../../../../README.md");
-    let shown = readme.split("```text\n").nth(1).unwrap();
+    let shown = readme.split("examples/withdraw.rr").nth(1).unwrap();
+    let shown = shown.split("```text\n").nth(1).unwrap();
     let shown = shown.split("```").next().unwrap();
     assert!(said.stdout.starts_with(shown), "{}", said.stdout);
 }
