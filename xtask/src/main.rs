@@ -1,4 +1,5 @@
 //! Chores of the project's developers: `cargo xtask help`.
+#![forbid(unsafe_code)]
 
 mod bench_trace;
 mod test;

@@ -1,5 +1,6 @@
 //! From a finding in ids to a report in names.
 
+use crate::agree::Agreeing;
 use crate::rank::Rank;
 use crate::words;
 use atomsan_trace::finding::Finding;
@@ -22,7 +23,7 @@ pub struct Place {
 }
 
 /// Where the program is wrong.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct Culprit {
     /// The function or region that is not atomic.
     pub function: Option<String>,
@@ -98,6 +99,9 @@ pub struct Report {
     /// What else there is to say.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Other engines that found the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub agreeing: Vec<Agreeing>,
     /// Identifies the finding across runs and edits.
     pub fingerprint: String,
 }
@@ -160,6 +164,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         event: finding.index + 1,
         count: finding.count,
         notes: finding.notes.clone(),
+        agreeing: Vec::new(),
     }
 }
 

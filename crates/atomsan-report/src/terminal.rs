@@ -112,15 +112,23 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
     for note in &report.notes {
         writeln!(out, "   {BLUE}={BLUE:#} note: {note}")?;
     }
-    let times = match report.count {
+    let times = |count: u64| match count {
         1 => "once".to_owned(),
         count => format!("{count} times"),
     };
-    writeln!(
+    write!(
         out,
-        "   {BLUE}={BLUE:#} {DIM}{}, {} {times}, at event {}{DIM:#}",
-        report.engine, report.status, report.event
+        "   {BLUE}={BLUE:#} {DIM}{}, {} {}, at event {}",
+        report.engine,
+        report.status,
+        times(report.count),
+        report.event
     )?;
+    for other in &report.agreeing {
+        let (engine, status) = (other.engine, other.status);
+        write!(out, "; {engine} agrees, {status} {}", times(other.count))?;
+    }
+    writeln!(out, "{DIM:#}")?;
     writeln!(out)
 }
 

@@ -1,4 +1,5 @@
 //! `cargo atomsan`, as cargo finds it: `atomsan cargo`, under the name that cargo looks for.
+#![forbid(unsafe_code)]
 
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
 use atomsan_report::json::{Document, EngineSummary};
-use atomsan_report::{Rank, Report, fold, resolve, terminal};
+use atomsan_report::{Rank, Report, agree, fold, resolve, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
@@ -239,7 +239,7 @@ pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
         .map(|finding| resolve(finding, checker.names(), checker.stacks()))
         .collect();
     reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
-    reports
+    agree(reports)
 }
 
 fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Document<'a> {

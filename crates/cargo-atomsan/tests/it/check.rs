@@ -181,6 +181,27 @@ fn all_engines_run_in_one_pass_and_their_verdicts_are_compared() {
 }
 
 #[test]
+fn engines_that_say_the_same_are_one_finding() {
+    let said = atomsan_with(
+        &[
+            "check",
+            "--json",
+            "--engine",
+            "velodrome,doublechecker,blocks",
+            "-",
+        ],
+        BAD,
+    );
+    let json = said.json();
+    let findings = json["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{json}");
+    assert_eq!(findings[0]["engine"], "velodrome");
+    let agreeing = findings[0]["agreeing"].as_array().unwrap();
+    let names: Vec<_> = agreeing.iter().map(|other| &other["engine"]).collect();
+    assert_eq!(names, ["doublechecker", "blocks"]);
+}
+
+#[test]
 fn a_second_run_finds_what_the_first_run_points_at() {
     let folder = tempfile::tempdir().unwrap();
     let info = folder.path().join("info");
