@@ -32,7 +32,7 @@ impl HeldLocks {
     /// Whether two threads cannot hold these at the same time: one of them holds exclusively
     /// what the other one holds too.
     #[inline]
-    pub fn exclude(self, other: HeldLocks, locksets: &mut Locksets) -> bool {
+    pub fn exclude(self, other: HeldLocks, locksets: &Locksets) -> bool {
         !locksets.disjoint(self.exclusive, other.any)
             || !locksets.disjoint(self.any, other.exclusive)
     }

@@ -1,15 +1,23 @@
 //! Sets of locks as small ids.
 //!
-//! A program holds few different sets of locks, again and again, so each set is stored once
-//! (sorted, in one arena) and named by a [`LocksetId`]. Two sets are equal exactly if their ids
-//! are, so "nothing changed" is one comparison of integers. Operations on two ids are remembered:
-//! each is worked out once for each pair of sets, not once for each access. The cases that a
-//! program consists of (equal sets, an empty one, a set of one lock) are answered without looking
-//! anything up.
+//! A program holds few different sets of locks, again and again, so each set is stored once and
+//! named by a [`LocksetId`]. Two sets are equal exactly if their ids are, so "nothing changed" is
+//! one comparison of integers.
+//!
+//! Sets that differ little share what they have in common. A set is a big-endian Patricia tree
+//! (Okasaki and Gill, *Fast Mergeable Integer Maps*) over the numbers of its locks, with 64 locks
+//! to a leaf, and each tree is stored once, wherever it is a part: a thread that nests a thousand
+//! locks makes a thousand sets, but each is a few nodes on top of the one before. The shape of
+//! such a tree depends on its elements only and not on the order in which they came, which is why
+//! equal sets are equal trees. What two trees share is not looked at when they are intersected.
+//!
+//! The locks of a program have small numbers: all sets are leaves, and each operation is one on
+//! words and at most one look into a table.
 
 use atomsan_trace::LockId;
 use hashbrown::{HashMap, HashTable};
 use rustc_hash::{FxBuildHasher, FxHasher};
+use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
 /// A set of locks, interned in a [`Locksets`].
@@ -30,101 +38,147 @@ impl LocksetId {
     }
 }
 
+/// A tree. It has the locks whose number, without the `height` lowest bits of it, is `prefix`, and
+/// which are in the leaf or in one of the parts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Node {
+    prefix: u32,
+    height: u8,
+    content: Content,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Content {
+    /// One bit for each lock, if the height is [`LEAF`].
+    Leaf(u64),
+    /// Those without and those with the bit below the prefix; neither is empty.
+    Parts([LocksetId; 2]),
+}
+
+use Content::{Leaf, Parts};
+
+/// The height of a leaf: it has 2⁶ locks.
+const LEAF: u8 = 6;
+
+impl Node {
+    fn leaf(lock: LockId) -> Node {
+        Node {
+            prefix: lock.0 >> LEAF,
+            height: LEAF,
+            content: Leaf(1 << (lock.0 % (1 << LEAF))),
+        }
+    }
+
+    /// Whether the other tree, which is not higher, lies in the range of this one.
+    #[inline]
+    fn covers(&self, other: &Node) -> bool {
+        other.prefix >> (self.height - other.height) == self.prefix
+    }
+
+    /// Which part of this one the other tree belongs to: it is lower, and in the range.
+    #[inline]
+    fn side(&self, other: &Node) -> usize {
+        (other.prefix >> (self.height - 1 - other.height)) as usize & 1
+    }
+}
+
+/// What a set consists of; see [`Locksets::shape`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shape {
+    /// Few locks, which [`Locksets::locks`] tells.
+    Few,
+    /// Two smaller sets, which others may share.
+    Union([LocksetId; 2]),
+}
+
 /// All sets of locks seen.
 #[derive(Debug)]
 pub struct Locksets {
-    /// The elements of all sets, set after set, each sorted.
-    elements: Vec<LockId>,
-    /// Where the elements of each set end; they start where those of the set before end.
-    ends: Vec<u32>,
+    nodes: Vec<Node>,
     known: HashTable<LocksetId>,
-    with: HashMap<(LocksetId, LockId), LocksetId, FxBuildHasher>,
-    without: HashMap<(LocksetId, LockId), LocksetId, FxBuildHasher>,
-    /// Keyed by the lower id first.
+    /// Of two sets that are not leaves, keyed by the lower id first.
     intersections: HashMap<(LocksetId, LocksetId), LocksetId, FxBuildHasher>,
-    scratch: Vec<LockId>,
 }
 
 impl Default for Locksets {
     fn default() -> Self {
-        let mut sets = Locksets {
-            elements: Vec::new(),
-            ends: Vec::new(),
-            known: HashTable::new(),
-            with: HashMap::default(),
-            without: HashMap::default(),
-            intersections: HashMap::default(),
-            scratch: Vec::new(),
+        let empty = Node {
+            prefix: 0,
+            height: LEAF,
+            content: Leaf(0),
         };
-        sets.intern_scratch();
-        sets
+        Locksets {
+            nodes: vec![empty],
+            known: HashTable::new(),
+            intersections: HashMap::default(),
+        }
     }
 }
 
 impl Locksets {
     /// The set of these locks, in any order, repetitions allowed.
     pub fn intern(&mut self, locks: &[LockId]) -> LocksetId {
-        self.scratch.clear();
-        self.scratch.extend_from_slice(locks);
-        self.scratch.sort_unstable();
-        self.scratch.dedup();
-        self.intern_scratch()
+        let all = locks.iter();
+        all.fold(LocksetId::EMPTY, |set, &lock| self.with(set, lock))
     }
 
-    /// The locks of a set, sorted. [`LocksetId::ALL`] cannot be enumerated and gives none.
-    #[inline]
-    pub fn locks(&self, set: LocksetId) -> &[LockId] {
-        let at = set.0 as usize;
-        let Some(&end) = self.ends.get(at) else {
-            return &[];
-        };
-        let start = if at == 0 { 0 } else { self.ends[at - 1] };
-        &self.elements[start as usize..end as usize]
+    /// The locks of a set, ascending. [`LocksetId::ALL`] cannot be enumerated and gives none.
+    pub fn locks(&self, set: LocksetId) -> impl Iterator<Item = LockId> {
+        let mut left: SmallVec<[LocksetId; 8]> = SmallVec::new();
+        if set != LocksetId::ALL {
+            left.push(set);
+        }
+        let (mut base, mut bits) = (0, 0);
+        std::iter::from_fn(move || {
+            while bits == 0 {
+                let node = self.node(left.pop()?);
+                match node.content {
+                    Leaf(leaf) => (base, bits) = (node.prefix << LEAF, leaf),
+                    Parts([low, high]) => left.extend([high, low]),
+                }
+            }
+            let lowest = bits.trailing_zeros();
+            bits &= bits - 1;
+            Some(LockId(base | lowest))
+        })
     }
 
-    /// How many different sets there are, the empty one included.
-    pub fn count(&self) -> usize {
-        self.ends.len()
+    /// What a set consists of: for those who go through many sets and through what they share
+    /// once. [`LocksetId::ALL`] has no shape and looks empty.
+    pub fn shape(&self, set: LocksetId) -> Shape {
+        match self.nodes.get(set.0 as usize).map(|node| node.content) {
+            Some(Parts(parts)) => Shape::Union(parts),
+            _ => Shape::Few,
+        }
+    }
+
+    /// How much is stored: the number of different sets, and of parts that they share.
+    pub fn size(&self) -> usize {
+        self.nodes.len()
     }
 
     /// Whether the lock is in the set.
     #[inline]
     pub fn contains(&self, set: LocksetId, lock: LockId) -> bool {
-        set == LocksetId::ALL || self.locks(set).contains(&lock)
+        set == LocksetId::ALL || !self.apart(set, &Node::leaf(lock))
     }
 
     /// `set ∪ {lock}`.
+    #[inline]
     pub fn with(&mut self, set: LocksetId, lock: LockId) -> LocksetId {
-        if set == LocksetId::ALL {
-            return set;
+        match set {
+            LocksetId::ALL => set,
+            _ => self.with_leaf(set, &Node::leaf(lock)),
         }
-        if let Some(&known) = self.with.get(&(set, lock)) {
-            return known;
-        }
-        self.load(set);
-        if let Err(at) = self.scratch.binary_search(&lock) {
-            self.scratch.insert(at, lock);
-        }
-        let result = self.intern_scratch();
-        self.with.insert((set, lock), result);
-        result
     }
 
     /// `set ∖ {lock}`; [`LocksetId::ALL`] stays what it is.
+    #[inline]
     pub fn without(&mut self, set: LocksetId, lock: LockId) -> LocksetId {
-        match self.locks(set) {
-            [] => return set,
-            [only] if *only == lock => return LocksetId::EMPTY,
-            _ => {}
+        match set {
+            LocksetId::ALL => set,
+            _ => self.without_leaf(set, &Node::leaf(lock)),
         }
-        if let Some(&known) = self.without.get(&(set, lock)) {
-            return known;
-        }
-        self.load(set);
-        self.scratch.retain(|&other| other != lock);
-        let result = self.intern_scratch();
-        self.without.insert((set, lock), result);
-        result
     }
 
     /// `a ∩ b`.
@@ -144,8 +198,14 @@ impl Locksets {
 
     /// Whether there is no lock in both.
     #[inline]
-    pub fn disjoint(&mut self, a: LocksetId, b: LocksetId) -> bool {
-        self.intersection(a, b).is_empty()
+    pub fn disjoint(&self, a: LocksetId, b: LocksetId) -> bool {
+        if a.is_empty() || b.is_empty() {
+            return true;
+        }
+        if a == b || a == LocksetId::ALL || b == LocksetId::ALL {
+            return false;
+        }
+        self.apart(a, &self.node(b))
     }
 
     /// `a ⊆ b`.
@@ -154,62 +214,147 @@ impl Locksets {
         self.intersection(a, b) == a
     }
 
+    #[inline]
+    fn node(&self, set: LocksetId) -> Node {
+        self.nodes[set.0 as usize]
+    }
+
     fn intersection_of_different(&mut self, a: LocksetId, b: LocksetId) -> LocksetId {
-        // A set of one lock: it is the answer, or nothing is.
-        for (one, other) in [(a, b), (b, a)] {
-            if let [lock] = *self.locks(one) {
-                return if self.contains(other, lock) {
-                    one
-                } else {
-                    LocksetId::EMPTY
-                };
+        let (x, y) = (self.node(a), self.node(b));
+        if x.height < y.height {
+            return self.intersection_of_different(b, a);
+        }
+        if !x.covers(&y) {
+            return LocksetId::EMPTY;
+        }
+        match (x.content, y.content) {
+            (Leaf(ours), Leaf(theirs)) => match ours & theirs {
+                both if both == ours => a,
+                both if both == theirs => b,
+                both => self.leaf(x, both),
+            },
+            (Parts(parts), _) if x.height > y.height => self.intersection(parts[x.side(&y)], b),
+            (Parts(ours), Parts(theirs)) => {
+                let key = (a.min(b), a.max(b));
+                if let Some(&known) = self.intersections.get(&key) {
+                    return known;
+                }
+                let parts = [0, 1].map(|side| self.intersection(ours[side], theirs[side]));
+                let result = self.union(x, parts);
+                self.intersections.insert(key, result);
+                result
             }
+            // A leaf is the lowest there is.
+            _ => LocksetId::EMPTY,
         }
-        let key = (a.min(b), a.max(b));
-        if let Some(&known) = self.intersections.get(&key) {
-            return known;
-        }
-        self.load(a);
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.retain(|&lock| self.locks(b).binary_search(&lock).is_ok());
-        self.scratch = scratch;
-        let result = self.intern_scratch();
-        self.intersections.insert(key, result);
-        result
     }
 
-    fn load(&mut self, set: LocksetId) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        scratch.extend_from_slice(self.locks(set));
-        self.scratch = scratch;
+    /// Whether no lock is in both, the set and the tree.
+    fn apart(&self, set: LocksetId, tree: &Node) -> bool {
+        let (x, y) = (&self.node(set), tree);
+        match (x.content, y.content) {
+            _ if x.height >= y.height && !x.covers(y) => true,
+            _ if x.height < y.height && !y.covers(x) => true,
+            (Leaf(ours), Leaf(theirs)) => ours & theirs == 0,
+            (Parts(ours), Parts(theirs)) if x.height == y.height => {
+                (0..2).all(|side| self.disjoint(ours[side], theirs[side]))
+            }
+            (Parts(parts), _) if x.height > y.height => self.apart(parts[x.side(y)], y),
+            (_, Parts(parts)) => self.disjoint(set, parts[y.side(x)]),
+            _ => true,
+        }
     }
 
-    /// The id of the set in `scratch`, which is sorted and without repetitions.
-    fn intern_scratch(&mut self) -> LocksetId {
-        let scratch = std::mem::take(&mut self.scratch);
-        let hash = hash(&scratch);
-        let id = match self.known.find(hash, |&id| self.locks(id) == &scratch[..]) {
-            Some(&id) => id,
-            None => self.add(hash, &scratch),
+    fn with_leaf(&mut self, set: LocksetId, leaf: &Node) -> LocksetId {
+        if set.is_empty() {
+            return self.keep(*leaf);
+        }
+        let node = self.node(set);
+        if !node.covers(leaf) {
+            return self.fork(set, &node, leaf);
+        }
+        match (node.content, leaf.content) {
+            (Parts(mut parts), _) => {
+                let side = node.side(leaf);
+                parts[side] = self.with_leaf(parts[side], leaf);
+                self.union(node, parts)
+            }
+            (Leaf(bits), Leaf(new)) if bits & new == 0 => self.leaf(node, bits | new),
+            _ => set,
+        }
+    }
+
+    /// The set, which `node` is the root of, and a leaf that is out of its range.
+    fn fork(&mut self, set: LocksetId, node: &Node, leaf: &Node) -> LocksetId {
+        let above = node.height - LEAF;
+        let differ = (node.prefix << above) ^ leaf.prefix;
+        let bit = differ.ilog2();
+        let one = self.keep(*leaf);
+        let parts = match leaf.prefix >> bit & 1 {
+            0 => [one, set],
+            _ => [set, one],
         };
-        self.scratch = scratch;
-        id
+        self.keep(Node {
+            prefix: leaf.prefix >> (bit + 1),
+            height: LEAF + bit as u8 + 1,
+            content: Parts(parts),
+        })
     }
 
-    fn add(&mut self, hash_of_locks: u64, locks: &[LockId]) -> LocksetId {
-        let id = LocksetId(self.ends.len() as u32);
-        self.elements.extend_from_slice(locks);
-        self.ends.push(self.elements.len() as u32);
-        let mut known = std::mem::take(&mut self.known);
-        known.insert_unique(hash_of_locks, id, |&id| hash(self.locks(id)));
-        self.known = known;
+    fn without_leaf(&mut self, set: LocksetId, leaf: &Node) -> LocksetId {
+        let node = self.node(set);
+        if !node.covers(leaf) {
+            return set;
+        }
+        match (node.content, leaf.content) {
+            (Parts(mut parts), _) => {
+                let side = node.side(leaf);
+                parts[side] = self.without_leaf(parts[side], leaf);
+                self.union(node, parts)
+            }
+            (Leaf(bits), Leaf(old)) if bits & old != 0 => self.leaf(node, bits & !old),
+            _ => set,
+        }
+    }
+
+    /// A leaf in the place of `node`.
+    fn leaf(&mut self, node: Node, bits: u64) -> LocksetId {
+        match bits {
+            0 => LocksetId::EMPTY,
+            _ => self.keep(Node {
+                content: Leaf(bits),
+                ..node
+            }),
+        }
+    }
+
+    /// The two parts, of which one may have become empty, in the place of `node`.
+    fn union(&mut self, node: Node, parts: [LocksetId; 2]) -> LocksetId {
+        match parts {
+            [LocksetId::EMPTY, part] | [part, LocksetId::EMPTY] => part,
+            _ => self.keep(Node {
+                content: Parts(parts),
+                ..node
+            }),
+        }
+    }
+
+    fn keep(&mut self, node: Node) -> LocksetId {
+        let Locksets { nodes, known, .. } = self;
+        let of = |id: &LocksetId| &nodes[id.0 as usize];
+        let hash_of_node = hash(&node);
+        if let Some(&id) = known.find(hash_of_node, |id| *of(id) == node) {
+            return id;
+        }
+        let id = LocksetId(nodes.len() as u32);
+        known.insert_unique(hash_of_node, id, |id| hash(of(id)));
+        nodes.push(node);
         id
     }
 }
 
-fn hash(locks: &[LockId]) -> u64 {
+fn hash(node: &Node) -> u64 {
     let mut hasher = FxHasher::default();
-    locks.hash(&mut hasher);
+    node.hash(&mut hasher);
     hasher.finish()
 }

@@ -54,7 +54,7 @@ mod table;
 mod transaction;
 mod two;
 
-use crate::deadlocks::{Deadlocks, Waits};
+use crate::deadlocks::{Deadlocks, GIVEN_UP, Potential};
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::escape::{Escape, Escapes};
 use crate::held::{Change, Held, HeldLocks};
@@ -158,6 +158,8 @@ struct Counts {
     prefixes: u64,
     limit_reached: bool,
     deadlocks: u64,
+    /// There may be more of those.
+    given_up: bool,
 }
 
 /// What the checks share.
@@ -205,8 +207,8 @@ impl Blocks {
     }
 
     /// The potential deadlocks. If there are any, the theorems may report too much.
-    pub fn potential_deadlocks(&mut self) -> Vec<Vec<Waits>> {
-        self.deadlocks.potential(&self.periods, &mut self.locksets)
+    pub fn potential_deadlocks(&self) -> Potential {
+        self.deadlocks.potential(&self.periods, &self.locksets)
     }
 
     fn thread(&mut self, thread: ThreadId) -> &mut Thread {
@@ -271,17 +273,17 @@ impl Blocks {
                 let exclusive = !matches!(at.event.op, Op::AcquireShared(_));
                 let period = self.periods.current(thread);
                 self.deadlocks
-                    .acquire(at, (lock, exclusive), holds, before, period);
+                    .acquire(at, (lock, exclusive), before, period);
             }
         }
         let change = self.held.step(at.index, &at.event, &mut self.locksets);
-        if let Change::Acquired(_) | Change::Released(_) = change {
+        if let Change::Acquired(lock) | Change::Released(lock) = change {
             self.thread(thread);
             let Thread {
                 running, moments, ..
             } = &mut self.threads[thread.index()];
             let held = self.held.locks(thread);
-            moments.change(self.held.holds(thread), held);
+            moments.change(lock, self.held.holds(thread), held);
             if let Some(running) = running {
                 running.held(held);
             }
@@ -449,8 +451,10 @@ impl Engine for Blocks {
             self.end(ThreadId(thread as u32));
         }
         self.threads = Vec::new();
-        let deadlocks = self.potential_deadlocks().len() as u64;
+        let potential = self.potential_deadlocks();
+        let deadlocks = potential.cycles.len() as u64;
         self.counts.deadlocks = deadlocks;
+        self.counts.given_up = potential.given_up;
         let mut notes = Vec::new();
         if deadlocks > 0 {
             notes.push(format!(
@@ -494,6 +498,9 @@ impl Engine for Blocks {
                 "the limit of {} was reached, so violations may be missing; raise --limit",
                 self.options.limit
             ));
+        }
+        if self.counts.given_up {
+            remarks.push(GIVEN_UP.to_owned());
         }
         remarks
     }

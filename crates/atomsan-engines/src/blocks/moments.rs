@@ -37,23 +37,32 @@ impl Moments {
         self.held
     }
 
-    /// The thread's locks have changed.
-    pub(super) fn change(&mut self, holds: &[Hold], held: HeldLocks) {
+    /// The thread's hold of a lock has changed.
+    pub(super) fn change(&mut self, lock: LockId, holds: &[Hold], held: HeldLocks) {
         self.now += 1;
         self.held = held;
         let now = self.now;
-        let old = std::mem::take(&mut self.holdings);
-        self.holdings = (holds.iter())
-            .map(|hold| {
-                let before = old.iter().find(|holding| holding.lock == hold.lock);
-                let exclusive = before.and_then(|holding| holding.exclusive);
-                Holding {
-                    lock: hold.lock,
-                    any: before.map_or(now, |holding| holding.any),
-                    exclusive: (hold.exclusive > 0).then(|| exclusive.unwrap_or(now)),
-                }
-            })
-            .collect();
+        let known = self.holdings.iter().rposition(|old| old.lock == lock);
+        let hold = holds.iter().rfind(|hold| hold.lock == lock);
+        match (hold, known) {
+            (None, None) => {}
+            (None, Some(at)) => {
+                self.holdings.remove(at);
+            }
+            (Some(hold), known) => {
+                let at = known.unwrap_or_else(|| {
+                    self.holdings.push(Holding {
+                        lock,
+                        any: now,
+                        exclusive: None,
+                    });
+                    self.holdings.len() - 1
+                });
+                let holding = &mut self.holdings[at];
+                let since = holding.exclusive.unwrap_or(now);
+                holding.exclusive = (hold.exclusive > 0).then_some(since);
+            }
+        }
     }
 
     /// The locks held continuously since that moment.
@@ -62,16 +71,33 @@ impl Moments {
         if moment == self.now {
             return self.held;
         }
-        let mut result = HeldLocks::default();
-        for holding in &self.holdings {
-            if holding.any <= moment {
-                result.any = locksets.with(result.any, holding.lock);
-            }
-            if holding.exclusive.is_some_and(|since| since <= moment) {
-                result.exclusive = locksets.with(result.exclusive, holding.lock);
-            }
+        let HeldLocks { any, exclusive } = self.held;
+        HeldLocks {
+            any: self.older(any, moment, locksets, |holding| Some(holding.any)),
+            exclusive: self.older(exclusive, moment, locksets, |holding| holding.exclusive),
         }
-        result
+    }
+
+    /// The locks of `all`, which are held now, that have been so since that moment: those that are
+    /// old enough, or all without those that are not, whatever is less work.
+    fn older(
+        &self,
+        all: LocksetId,
+        moment: u32,
+        locksets: &mut Locksets,
+        since: impl Fn(&Holding) -> Option<u32>,
+    ) -> LocksetId {
+        let is = |holding: &&Holding, old| since(holding).is_some_and(|at| (at <= moment) == old);
+        let count = |old| self.holdings.iter().filter(|one| is(one, old)).count();
+        let locks = |old| {
+            let holdings = self.holdings.iter().filter(move |one| is(one, old));
+            holdings.map(|holding| holding.lock)
+        };
+        if count(true) <= count(false) {
+            locks(true).fold(LocksetId::EMPTY, |set, lock| locksets.with(set, lock))
+        } else {
+            locks(false).fold(all, |set, lock| locksets.without(set, lock))
+        }
     }
 }
 
@@ -108,7 +134,7 @@ fn fold(
     if a == b && a.is_empty() {
         return a;
     }
-    let locks: SmallVec<[LockId; 8]> = SmallVec::from_slice(locksets.locks(b));
+    let locks: SmallVec<[LockId; 8]> = locksets.locks(b).collect();
     locks
         .into_iter()
         .fold(a, |set, lock| one(locksets, set, lock))

@@ -413,7 +413,10 @@ mod tests {
                 } else {
                     self.held.step(at.index, &at.event, &mut self.locksets);
                     let held = self.held.locks(ThreadId(0));
-                    self.moments.change(self.held.holds(ThreadId(0)), held);
+                    if let Op::Acquire(lock) | Op::Release(lock) = op {
+                        self.moments
+                            .change(lock, self.held.holds(ThreadId(0)), held);
+                    }
                     self.running.held(held);
                 }
             }

@@ -21,7 +21,7 @@ mod races;
 mod theorem;
 mod trees;
 
-use crate::deadlocks::Deadlocks;
+use crate::deadlocks::{Deadlocks, GIVEN_UP};
 use crate::dense::slot;
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::escape::{Escape, Escapes};
@@ -152,6 +152,8 @@ struct Figures {
     violating_transactions: u64,
     violating_regions: u64,
     potential_deadlocks: u64,
+    /// There may be more of those.
+    given_up: bool,
 }
 
 impl Default for Reduction {
@@ -212,9 +214,8 @@ impl Reduction {
         if let (Change::Acquired(lock), false) = (change, before.any.is_empty()) {
             let exclusive = !matches!(event.op, Op::AcquireShared(_));
             let period = self.periods.current(event.thread);
-            let holds = self.held.holds(event.thread);
             self.deadlocks
-                .acquire(at, (lock, exclusive), holds, before, period);
+                .acquire(at, (lock, exclusive), before, period);
         }
         let (Change::Acquired(lock) | Change::Released(lock) | Change::NotHeld(lock)) = change
         else {
@@ -382,9 +383,15 @@ impl Engine for Reduction {
         }
         let facts = self.facts();
         self.count_races(&facts, cx.names);
-        let deadlocks = self.deadlocks.potential(&self.periods, &mut self.locksets);
-        self.figures.potential_deadlocks = deadlocks.len() as u64;
+        let deadlocks = self.deadlocks.potential(&self.periods, &self.locksets);
+        self.figures.potential_deadlocks = deadlocks.cycles.len() as u64;
+        self.figures.given_up = deadlocks.given_up;
         self.report(&facts, cx);
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let given_up = self.figures.given_up.then(|| GIVEN_UP.to_owned());
+        given_up.into_iter().collect()
     }
 
     fn stats(&self) -> Vec<Stat> {

@@ -291,7 +291,7 @@ fn blocks_of(text: &str) -> Blocks {
 /// The 1v-blocks in the paper's notation.
 fn tuples(engine: &Blocks) -> Vec<String> {
     let locks = |held: HeldLocks| {
-        let set = engine.locksets().locks(held.exclusive).iter();
+        let set = engine.locksets().locks(held.exclusive);
         set.map(|lock| lock.0).collect::<Vec<_>>()
     };
     let op = |access| match access {

@@ -89,3 +89,44 @@ proptest! {
         }
     }
 }
+
+/// Two threads nest many locks, in these orders.
+fn nests(orders: [&mut dyn Iterator<Item = u32>; 2]) -> Trace {
+    let mut text = String::new();
+    for (thread, order) in ["a", "b"].iter().zip(orders) {
+        for lock in order {
+            text += &format!("{thread} acq l{lock}\n");
+        }
+    }
+    Trace::parse(&text)
+}
+
+/// Two million pairs of nested locks for each thread, none of them on a cycle: nothing is searched,
+/// so nothing is given up.
+#[test]
+fn one_order_of_many_locks_needs_no_search() {
+    let trace = nests([&mut (0..2000), &mut (0..2000)]);
+    let verdict = trace.run(Blocks::default());
+    assert_eq!(verdict.stat("potential deadlocks"), 0);
+    assert!(verdict.remarks.is_empty());
+}
+
+/// One pair of locks the other way round, outside of many that are not.
+#[test]
+fn a_cycle_is_found_among_many_locks() {
+    let order = || (0..600).chain([601, 600]);
+    let trace = nests([&mut (600..1200), &mut (601..1200).chain([600])]);
+    let verdict = trace.run(Blocks::default());
+    assert_eq!(verdict.stat("potential deadlocks"), 1);
+    // With a gate around it, it is none.
+    assert_eq!(deadlocks(&nests([&mut (0..602), &mut order()])), 0);
+}
+
+/// Opposite orders of many locks have too many cycles to look at all, and that is said.
+#[test]
+fn a_search_that_is_given_up_says_so() {
+    let trace = nests([&mut (0..2000), &mut (0..2000).rev()]);
+    let verdict = trace.run(Blocks::default());
+    assert!(verdict.stat("potential deadlocks") > 0);
+    assert_eq!(verdict.remarks.len(), 1);
+}

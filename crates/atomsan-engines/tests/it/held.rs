@@ -17,7 +17,7 @@ fn follow(text: &str) -> (Vec<Change>, BTreeSet<u32>, BTreeSet<u32>) {
         changes.push(held.step(index as u64, event, &mut sets));
     }
     let locks = held.locks(trace.events.last().unwrap().thread);
-    let content = |id| sets.locks(id).iter().map(|lock| lock.0).collect();
+    let content = |id| sets.locks(id).map(|lock| lock.0).collect();
     (changes, content(locks.any), content(locks.exclusive))
 }
 
@@ -83,11 +83,11 @@ fn shared_holds_exclude_only_exclusive_ones() {
         any: set,
         exclusive: set,
     };
-    assert!(!shared.exclude(shared, &mut sets));
-    assert!(shared.exclude(exclusive, &mut sets));
-    assert!(exclusive.exclude(shared, &mut sets));
-    assert!(exclusive.exclude(exclusive, &mut sets));
-    assert!(!exclusive.exclude(HeldLocks::default(), &mut sets));
+    assert!(!shared.exclude(shared, &sets));
+    assert!(shared.exclude(exclusive, &sets));
+    assert!(exclusive.exclude(shared, &sets));
+    assert!(exclusive.exclude(exclusive, &sets));
+    assert!(!exclusive.exclude(HeldLocks::default(), &sets));
 }
 
 #[test]
@@ -156,7 +156,7 @@ proptest! {
                     .collect()
             };
             let content = |id| -> BTreeSet<u32> {
-                sets.locks(id).iter().map(|lock| lock.0).collect()
+                sets.locks(id).map(|lock| lock.0).collect()
             };
             let after = held.locks(event.thread);
             prop_assert_eq!(content(after.any), of_kind(false));

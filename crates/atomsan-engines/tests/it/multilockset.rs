@@ -81,7 +81,7 @@ fn compare(trace: &Trace) -> Result<(), TestCaseError> {
         let (recent, quick, slow) = vars.entry(var.0).or_default();
         let (period, locks) = (periods.current(event.thread), held.locks(event.thread));
         let write = event.op.writes();
-        let content = |id| -> Set { sets.locks(id).iter().map(|lock| lock.0).collect() };
+        let content = |id| -> Set { sets.locks(id).map(|lock| lock.0).collect() };
         slow.access(write, content(locks.protecting(write)), period);
         if !recent.repeats(period, locks, write) {
             recent.remember(period, locks, write);
@@ -95,7 +95,7 @@ fn compare(trace: &Trace) -> Result<(), TestCaseError> {
         prop_assert_eq!(quick.races(&mut sets), slow.races(&periods));
         let contended = slow.contended(&periods);
         prop_assert_eq!(quick.is_contended(), contended[0] || contended[1]);
-        let content = |&id| -> Set { sets.locks(id).iter().map(|lock| lock.0).collect() };
+        let content = |&id| -> Set { sets.locks(id).map(|lock| lock.0).collect() };
         let read_sets: Vec<Set> = quick.read_sets().iter().map(content).collect();
         prop_assert_eq!(read_sets.len(), slow.read_sets.len());
         prop_assert_eq!(

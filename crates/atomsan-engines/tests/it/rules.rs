@@ -88,7 +88,7 @@ fn violations(trace: &Trace) -> Vec<(FunctionId, usize, usize)> {
         let who = event.thread.0 as u8;
         let change = held.step(index as u64, event, &mut sets);
         let locks_held = held.locks(event.thread);
-        let content = |id| -> Set { sets.locks(id).iter().map(|lock| lock.0).collect() };
+        let content = |id| -> Set { sets.locks(id).map(|lock| lock.0).collect() };
         let open = blocks.entry(event.thread.0).or_default();
         let mover = match (event.op, change) {
             (Op::Begin(label), _) => {

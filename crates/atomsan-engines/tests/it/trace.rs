@@ -36,6 +36,7 @@ pub struct Verdict {
     /// Violations with repetitions.
     pub total: u64,
     pub stats: Vec<Stat>,
+    pub remarks: Vec<String>,
 }
 
 impl Verdict {
@@ -117,6 +118,7 @@ impl Trace {
             total: findings.total(),
             findings: findings.into_list(),
             stats: engine.stats(),
+            remarks: engine.remarks(),
         }
     }
 }
