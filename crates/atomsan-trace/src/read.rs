@@ -331,10 +331,10 @@ fn sniff(blocks: &mut Blocks) -> Result<Format, String> {
     let empty = head.is_empty();
     match (format, blocks.failure()) {
         (Some(format), _) => Ok(format),
-        (None, Some(error)) => Err(input_failure(error)),
-        // Nothing at all is a text of no lines.
-        (None, None) if empty => Ok(Format::Std),
-        (None, None) => Err(
+        // Nothing at all is a text of no lines, and what is damaged before it says what it is
+        // may be one: reading it says where the damage is, and whether that is forgiven.
+        (None, failure) if empty || failure.is_some() => Ok(Format::Std),
+        (None, _) => Err(
             "not a trace: expected lines `thread|op|loc` (std), lines `@ Op(tid,target)` (rr) or \
              a binary trace (atrace); name the format with --format if it is one of these"
                 .to_owned(),

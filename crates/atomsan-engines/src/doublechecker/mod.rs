@@ -367,6 +367,7 @@ impl Engine for DoubleChecker {
             stat("ICD SCCs", self.counts.components),
             stat("PCD transactions", work.transactions),
             stat("PCD log entries", work.entries),
+            stat("PCD threads asked", work.asked),
             stat("PCD violations", work.violations),
         ]
     }

@@ -33,6 +33,8 @@ use crate::engine::{Context, Occurrence};
 use crate::graph::Graph;
 use crate::transactions::Transactions;
 use crate::velodrome::report;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// What PCD has looked at.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +43,8 @@ pub struct Work {
     pub transactions: u64,
     /// Log entries replayed.
     pub entries: u64,
+    /// How often a thread was asked for its next access.
+    pub asked: u64,
     /// Precise violations found.
     pub violations: u64,
 }
@@ -78,7 +82,7 @@ impl Pcd {
         // What each transaction is in the precise graph.
         let mut precise = vec![TxRef::NONE; component.len()];
         let earliest_first = |index| index;
-        replay(icd.idg(), &component, earliest_first, |step| match step {
+        let asked = replay(icd.idg(), &component, earliest_first, |step| match step {
             Step::Access(member, transaction, access) => {
                 self.work.entries += 1;
                 match transaction.region {
@@ -94,6 +98,7 @@ impl Pcd {
             }
             Step::End(member) => self.precise.order.close(precise[member]),
         });
+        self.work.asked += asked;
         self.work.violations += self.found.len() as u64;
         for (tx, conflict) in self.found.drain(..) {
             if let Some(transaction) = icd.idg_mut().get_mut(tx) {
@@ -160,6 +165,16 @@ struct Member<'a> {
     done: usize,
     /// The next one of its thread.
     next: Option<usize>,
+    /// The threads that wait for it to come further.
+    waiting: Vec<usize>,
+}
+
+impl Member<'_> {
+    /// An item has been replayed; those who waited are to be asked again.
+    fn advance(&mut self, to_ask: &mut Vec<usize>) {
+        self.done += 1;
+        to_ask.append(&mut self.waiting);
+    }
 }
 
 /// A thread while it is replayed.
@@ -173,23 +188,26 @@ struct Lane<'a> {
 }
 
 /// Replays the logs of a component in an order that respects the marks. Of the accesses that may
-/// come next, the one whose position in the trace has the least `rank` is taken.
+/// come next, the one whose position in the trace has the least `rank` is taken. Returns how often
+/// a thread was asked for its next access: after each access, and when a transaction that it waits
+/// for has come further.
 fn replay<'a>(
     idg: &'a Idg,
     component: &[Tx],
     rank: impl Fn(u64) -> u64,
     mut visit: impl FnMut(Step<'a>),
-) {
+) -> u64 {
     let mut members: Vec<Member<'a>> = Vec::with_capacity(component.len());
     let mut lanes: Vec<Lane<'a>> = Vec::new();
     for (number, &tx) in component.iter().enumerate() {
         let Some(transaction) = idg.get(tx) else {
-            return;
+            return 0;
         };
         members.push(Member {
             transaction,
             done: 0,
             next: None,
+            waiting: Vec::new(),
         });
         let thread = |lane: &&mut Lane<'_>| members[lane.last].transaction.thread;
         match lanes
@@ -207,21 +225,34 @@ fn replay<'a>(
             }),
         }
     }
+    let mut asked = 0;
+    let mut to_ask: Vec<usize> = (0..lanes.len()).collect();
+    let mut candidates = BinaryHeap::with_capacity(lanes.len());
     loop {
-        for lane in lanes.iter_mut().filter(|lane| lane.ready.is_none()) {
-            lane.ready = ready(idg, &mut members, &mut lane.at, &mut visit);
+        while let Some(number) = to_ask.pop() {
+            asked += 1;
+            let lane = &mut lanes[number];
+            lane.ready = ready(
+                idg,
+                &mut members,
+                (number, &mut lane.at),
+                &mut to_ask,
+                &mut visit,
+            );
+            candidates.extend(
+                lane.ready
+                    .map(|next| Reverse((rank(next.at.index), number))),
+            );
         }
-        let next = lanes
-            .iter_mut()
-            .filter_map(|lane| Some((rank(lane.ready?.at.index), lane)))
-            .min_by_key(|&(rank, _)| rank);
-        let Some((_, Lane { at, ready, .. })) = next else {
+        let Some(Reverse((_, number))) = candidates.pop() else {
             break;
         };
-        members[*at].done += 1;
+        let Lane { at, ready, .. } = &mut lanes[number];
+        members[*at].advance(&mut to_ask);
         if let Some(access) = ready.take() {
             visit(Step::Access(*at, members[*at].transaction, access));
         }
+        to_ask.push(number);
     }
     for lane in lanes {
         visit(Step::End(lane.at));
@@ -232,13 +263,15 @@ fn replay<'a>(
             .all(|member| member.done == member.transaction.log.items().len()),
         "marks point back in time, so something is always ready"
     );
+    asked
 }
 
-/// The next access of a thread, unless a mark in front of it is not satisfied.
+/// The next access of a thread, unless a mark in front of it is not satisfied: then it waits.
 fn ready<'a>(
     idg: &Idg,
     members: &mut [Member<'a>],
-    at: &mut usize,
+    (lane, at): (usize, &mut usize),
+    to_ask: &mut Vec<usize>,
     visit: &mut impl FnMut(Step<'a>),
 ) -> Option<&'a Logged> {
     loop {
@@ -246,19 +279,22 @@ fn ready<'a>(
             transaction,
             done,
             next,
+            ..
         } = members[*at];
         match transaction.log.items().get(done) {
             // An event that is logged for several reasons comes after the marks of all of them.
             Some(Item::Access(access)) if is_logged_again(transaction, done, access) => {
-                members[*at].done += 1;
+                members[*at].advance(to_ask);
             }
             Some(Item::Access(access)) => return Some(access),
             Some(Item::After(point)) => {
                 let source = idg.place_in_component(point.tx);
-                if source.is_some_and(|source| members[source].done < point.position as usize) {
+                let behind = |&source: &usize| members[source].done < point.position as usize;
+                if let Some(source) = source.filter(behind) {
+                    members[source].waiting.push(lane);
                     return None;
                 }
-                members[*at].done += 1;
+                members[*at].advance(to_ask);
             }
             None => {
                 let next = next?;

@@ -38,7 +38,7 @@ use atomsan_trace::{Event, ObjectId, Op, ThreadId, VarId};
 use projection::Projections;
 use report::Reports;
 use sets::{SetId, Sets};
-use units::{Frame, Units};
+use units::{Checked, Frame, Units};
 
 /// What can be chosen.
 #[derive(Clone, Debug, Default)]
@@ -132,17 +132,22 @@ impl Marathon {
             _ => set,
         };
         let direct = self.direct(thread, set, accessor);
-        let owner = self.units.top_most(thread, set, direct, &self.sets);
+        let seat = self.projections.seat(set, thread);
+        let mut checked = seat.map_or(Checked::NOTHING, |seat| seat.checked);
+        let owner = (self.units).top_most(at, set, direct, &mut checked, &self.sets);
         let epoch = self.units.epoch(thread);
         let Some(owner) = owner else {
             if let Some(projection) = self.projections.get(set) {
-                projection.seat_or_new(thread).epoch = epoch;
+                let seat = projection.seat_or_new(thread);
+                seat.epoch = epoch;
+                seat.checked = checked;
             }
             return self.outside(at, set);
         };
         let projection = self.projections.get_or_new(set);
         let seat = projection.seat_or_new(thread);
         seat.epoch = epoch;
+        seat.checked = checked;
         seat.direct = direct;
         seat.latest = accessor.unwrap_or(Frame::NONE);
         if seat.owner != owner {
@@ -330,10 +335,16 @@ impl Marathon {
     }
 
     fn refer(&mut self, into: VarId, object: ObjectId, cx: &Context<'_>) {
-        for (member, owner) in self.sets.refer(into, object, cx.names) {
+        let known = self.sets.known(into).is_some();
+        let merges = self.sets.refer(into, object, cx.names);
+        if let Some(Some(set)) = self.sets.known(into).filter(|_| !known) {
+            // It may have another kind now.
+            self.projections.invalidate(set);
+        }
+        for (member, owner) in merges {
             self.merge(member, owner);
         }
-        // A set may have another kind now, an object another holder.
+        // An object may have another holder now.
         self.units.new_era();
     }
 
@@ -381,6 +392,7 @@ impl Engine for Marathon {
             stat("conflict edges", self.projections.edges()),
             stat("largest conflict graph", self.counts.largest as u64),
             stat("deepest nesting", self.units.deepest() as u64),
+            stat("rules looked at", self.units.looked_at()),
         ];
         stats.extend(self.reports.stats());
         stats

@@ -11,7 +11,7 @@
 //! the next graph of the set starts with newer handles, it is known to be stale.
 
 use super::sets::SetId;
-use super::units::Frame;
+use super::units::{Checked, Frame};
 use crate::clocks::TxRef;
 use crate::conflicts::Access;
 use crate::cycle::Conflict;
@@ -34,6 +34,8 @@ pub(super) struct Seat {
     pub(super) direct: Frame,
     /// The function that was the last one to access the set itself; it may have ended.
     pub(super) latest: Frame,
+    /// Which open functions and blocks have been looked at.
+    pub(super) checked: Checked,
     /// The node of `owner`; none before its first access, and after it was split.
     pub(super) tx: TxRef,
     /// The thread's last access.
@@ -50,6 +52,7 @@ impl Seat {
             owner: Frame::NONE,
             direct: Frame::NONE,
             latest: Frame::NONE,
+            checked: Checked::NOTHING,
             tx: TxRef::NONE,
             last: None,
             refused: HashSet::default(),
@@ -173,6 +176,7 @@ impl Projections {
         if let Some(projection) = self.get(set) {
             for seat in &mut projection.seats {
                 seat.epoch = u64::MAX;
+                seat.checked = Checked::NOTHING;
             }
         }
     }

@@ -14,6 +14,10 @@
 //! * Of the functions that have accessed a set themselves, only the outermost open one matters: the
 //!   others are nested in it and end before it. So there is one for each thread and set, kept where
 //!   the thread's place in the set's conflict graph is ([`super::projection::Seat`]).
+//! * Whether an open function or block is a unit on a set by its rule does not change, unless sets
+//!   are merged or the set gets another kind. So each is looked at once for a set, and what is
+//!   known is kept in the same place ([`Checked`]): a deep recursion costs no more than a shallow
+//!   one.
 
 use super::declaration::Cover;
 use super::sets::{Kind, Rule, SetId, Sets};
@@ -47,11 +51,33 @@ impl Frame {
     }
 }
 
+/// Which open functions and blocks of a thread are units on a set by their rule, as far as they
+/// have been looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Checked {
+    /// The position in the trace until which those that are open now and began have been.
+    until: u64,
+    /// How many merges had been made by then.
+    merges: u64,
+    /// The outermost one that is such a unit; it may have ended, and all inside of it with it.
+    first: Frame,
+}
+
+impl Checked {
+    /// None of them has been looked at.
+    pub(super) const NOTHING: Checked = Checked {
+        until: 0,
+        merges: 0,
+        first: Frame::NONE,
+    };
+}
+
 /// What is known of an open function or block.
 #[derive(Debug)]
 struct Unit {
     rule: Rule,
-    block: bool,
+    /// The depth of the innermost open function: its own, or that of the one it is a block of.
+    function: Option<u32>,
     index: u64,
     /// The objects it was called on, one for each kind.
     receivers: SmallVec<[(Kind, SetId); 1]>,
@@ -102,7 +128,9 @@ pub(super) struct Units {
     threads: Vec<Thread>,
     /// How often the epochs of all threads have changed.
     era: u64,
+    merges: u64,
     deepest: usize,
+    looked_at: u64,
 }
 
 impl Units {
@@ -119,6 +147,11 @@ impl Units {
     /// How many frames were open at once, at most.
     pub(super) fn deepest(&self) -> usize {
         self.deepest
+    }
+
+    /// How often a rule was looked at.
+    pub(super) fn looked_at(&self) -> u64 {
+        self.looked_at
     }
 
     /// As long as this stays the same, so do the units of work.
@@ -215,27 +248,39 @@ impl Units {
     }
 
     /// The top-most unit of work on a set that is accessed now. `direct` is the outermost open
-    /// function that has accessed the set itself.
+    /// function that has accessed the set itself; `checked` is what was found out at the thread's
+    /// last access, and is brought up to date.
     pub(super) fn top_most(
         &mut self,
-        thread: ThreadId,
+        at: &Occurrence,
         set: SetId,
         direct: Frame,
+        checked: &mut Checked,
         sets: &Sets,
     ) -> Option<Frame> {
-        let thread = self.threads.get_mut(thread.index())?;
-        let mut top_most = None;
+        if checked.merges != self.merges || !self.is_open(at.event.thread, checked.first) {
+            checked.first = Frame::NONE;
+        }
+        if checked.merges != self.merges {
+            checked.until = 0;
+            checked.merges = self.merges;
+        }
+        let thread = self.threads.get_mut(at.event.thread.index())?;
+        let units = &mut thread.units[..thread.depth];
+        let known = units.partition_point(|unit| unit.index < checked.until);
         // To the end: each of them may learn now which object it was called on.
-        for (depth, unit) in thread.units[..thread.depth].iter_mut().enumerate() {
-            let frame = Frame {
-                depth: depth as u32,
-                index: unit.index,
-            };
-            if (unit.is_on(set, sets) || frame == direct) && top_most.is_none() {
-                top_most = Some(frame);
+        for (depth, unit) in units.iter_mut().enumerate().skip(known) {
+            self.looked_at += 1;
+            if unit.is_on(set, sets) && checked.first == Frame::NONE {
+                checked.first = Frame {
+                    depth: depth as u32,
+                    index: unit.index,
+                };
             }
         }
-        top_most
+        checked.until = at.index;
+        let top_most = checked.first.outer(direct);
+        (top_most != Frame::NONE).then_some(top_most)
     }
 
     /// From now on, the unit has accesses to the set.
@@ -248,6 +293,7 @@ impl Units {
 
     /// One set is merged into another.
     pub(super) fn merge(&mut self, member: SetId, owner: SetId) {
+        self.merges += 1;
         for thread in &mut self.threads {
             for unit in &mut thread.units[..thread.depth] {
                 let receivers = unit.receivers.iter_mut().map(|(_, set)| set);
@@ -264,11 +310,11 @@ impl Units {
 impl Thread {
     /// The innermost function below a depth, if it is a unit on what it accesses.
     fn method(&self, below: usize) -> Option<Frame> {
-        let units = &self.units[..self.depth.min(below)];
-        let depth = units.iter().rposition(|unit| !unit.block)?;
-        matches!(units[depth].rule, Rule::Method(_)).then_some(Frame {
-            depth: depth as u32,
-            index: units[depth].index,
+        let depth = self.units[..self.depth.min(below)].last()?.function?;
+        let unit = &self.units[depth as usize];
+        matches!(unit.rule, Rule::Method(_)).then_some(Frame {
+            depth,
+            index: unit.index,
         })
     }
 
@@ -277,16 +323,21 @@ impl Thread {
     }
 
     fn open(&mut self, frame: &OpenFrame, rule: Rule) {
+        let function = if frame.block {
+            self.open_units().last().and_then(|unit| unit.function)
+        } else {
+            Some(self.depth as u32)
+        };
         match self.units.get_mut(self.depth) {
             Some(unit) => {
                 unit.rule = rule;
-                unit.block = frame.block;
+                unit.function = function;
                 unit.index = frame.index;
                 unit.receivers.clear();
             }
             None => self.units.push(Unit {
                 rule,
-                block: frame.block,
+                function,
                 index: frame.index,
                 receivers: SmallVec::new(),
                 owns: Vec::new(),

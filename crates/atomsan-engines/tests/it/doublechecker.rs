@@ -525,6 +525,32 @@ fn a_second_run_that_was_told_nothing_finds_nothing() {
     assert_eq!(verdict.stat("regular transactions"), 0);
 }
 
+/// Everybody depends on everybody: replaying asks the threads that may go on, not all of them at
+/// each step.
+#[test]
+fn a_replay_asks_only_threads_that_may_go_on() {
+    let threads = 40;
+    let mut text = String::new();
+    for t in 0..threads {
+        text += &format!("t{t} begin m{t}\n t{t} w x{t}\n");
+    }
+    for t in 0..threads {
+        for other in (0..threads).filter(|&other| other != t) {
+            text += &format!("t{t} r x{other}\n");
+        }
+    }
+    for t in 0..threads {
+        text += &format!("t{t} end\n");
+    }
+    let verdict = single_run(&Trace::parse(&text));
+    assert_eq!(verdict.total, threads * (threads - 1) / 2);
+    let (entries, asked) = (
+        verdict.stat("PCD log entries"),
+        verdict.stat("PCD threads asked"),
+    );
+    assert!(asked < 2 * entries, "{asked} for {entries}");
+}
+
 #[test]
 fn a_component_that_grows_does_not_report_again() {
     // The cycle of f and g is complete when g ends, and is in the component of h, too.

@@ -211,6 +211,22 @@ fn figure_2b_is_a_cycle_on_x_y_z_over_u1_u2_u3() {
     );
 }
 
+/// Each open function and block is looked at once for a set, however deep they nest and however
+/// often the innermost ones return.
+#[test]
+fn a_deep_recursion_is_looked_at_once() {
+    let depth = 1000;
+    for (enter, exit) in [("enter C.f()", "exit C.f()"), ("begin f", "end")] {
+        let down = format!("a {enter}\n a w @1.C.x\n").repeat(depth);
+        let again = format!("a {exit}\n a {enter}\n a w @1.C.x\n").repeat(depth);
+        let verdict = Trace::parse(&format!("{down}{again}")).run(heuristic());
+        assert_eq!(verdict.stat("deepest nesting"), depth as u64);
+        assert_eq!(verdict.stat("units of work"), 1);
+        let looked_at = verdict.stat("rules looked at");
+        assert!(looked_at <= 2 * depth as u64 + 1, "{looked_at}");
+    }
+}
+
 /// "If a method `foo` calls another method `bar`, where both are declared units of work for the
 /// atomic set L1 and `bar` reads a location in L1, then this read belongs to `foo`."
 #[test]

@@ -1,6 +1,6 @@
 //! Compression, truncation and the threads.
 
-use crate::support::{lenient, read};
+use crate::support::{lenient, read, read_with};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions};
 use atomsan_trace::{Format, Names, Op};
@@ -88,10 +88,33 @@ fn compressed_data_that_is_damaged_is_an_error() {
     }
 }
 
+/// Damage in front of everything that tells the format: an error that says where and what to do,
+/// and forgiven if asked to.
+fn check_damage_in_front(damaged: &[u8], what: &str) {
+    let strict = read(damaged);
+    let message = strict.message();
+    assert!(message.starts_with("t:1: "), "{message}");
+    assert!(message.contains(what), "{message}");
+    assert!(
+        message.ends_with("; use what is there with --lenient"),
+        "{message}"
+    );
+    let options = ReadOptions {
+        format: None,
+        lenient: true,
+    };
+    let lenient = read_with(damaged, &options);
+    assert!(lenient.error.is_none(), "{}", lenient.message());
+    assert!(lenient.events.is_empty());
+    let truncated = lenient.summary.truncated.expect("the summary says so");
+    assert!(truncated.contains(what), "{truncated}");
+}
+
 #[test]
 fn a_cut_in_the_very_beginning_is_an_error() {
-    let whole = read(&zstd(text(1000).as_bytes())[..6]);
-    assert!(whole.message().contains("cut off"), "{}", whole.message());
+    for compressed in [gzip(text(1000).as_bytes()), zstd(text(1000).as_bytes())] {
+        check_damage_in_front(&compressed[..6], "cut off");
+    }
 }
 
 #[test]
@@ -100,8 +123,18 @@ fn a_cut_in_the_first_line_is_an_error() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
     encoder.write_all(text.as_bytes()).unwrap();
     let stored = encoder.finish().unwrap();
-    let whole = read(&stored[..50_000]);
-    assert!(whole.message().contains("cut off"), "{}", whole.message());
+    check_damage_in_front(&stored[..50_000], "cut off");
+}
+
+#[test]
+fn a_first_block_that_is_damaged_is_an_error() {
+    let mut compressed = zstd(text(1000).as_bytes());
+    // The type of the first block becomes the one that is reserved.
+    let header = 4 + 1 + 1;
+    for byte in &mut compressed[header..header + 8] {
+        *byte = 0xff;
+    }
+    check_damage_in_front(&compressed, "cannot read on");
 }
 
 #[test]
