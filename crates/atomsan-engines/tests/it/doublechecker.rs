@@ -143,7 +143,13 @@ fn agree(trace: &Trace, options: &Options) -> Result<(), TestCaseError> {
             .find(|other| other.witness == finding.witness);
         if let Some(other) = other {
             prop_assert_eq!(&finding.culprit, &other.culprit);
-            prop_assert_eq!(&finding.participants, &other.participants);
+            // Velodrome counts an access right after a region to the region, if that is the last
+            // of its thread; a replay knows better.
+            let of = |finding: &atomsan_trace::Finding| -> Vec<_> {
+                let participants = finding.participants.iter();
+                participants.map(|p| (p.thread, p.blamed)).collect()
+            };
+            prop_assert_eq!(of(finding), of(other));
         }
     }
     for cycle in cycles(trace, &truth, sync_edges) {
