@@ -1,13 +1,14 @@
 //! Memory that comes and goes, and libc's copies, interposed.
 //!
-//! Memory that is reused is new: what is freed loses its owner, and its variables end there.
+//! Memory that is reused is new: its variables end where it is freed, and who gets it next comes
+//! after who freed it.
 //! Allocation itself is glibc's, under its other names, which nobody interposes. Calls from
 //! inside of the runtime come here too; the thread is busy then, and nothing is recorded.
 
 use crate::format::{Kind, first_word, second_word};
 use crate::locks::record;
 use crate::platform::{self, exported_with_caller};
-use crate::{ownership, shadow, thread};
+use crate::{ownership, thread};
 use core::ffi::c_void;
 
 unsafe extern "C" {
@@ -25,6 +26,7 @@ const ENOMEM: i32 = 12;
 fn allocated(memory: *mut c_void, size: usize, pc: u64) -> *mut c_void {
     if !memory.is_null() {
         record(|thread| {
+            ownership::renew(thread, memory as usize, size);
             let first = first_word(Kind::Alloc, 0, memory as u64);
             thread.append([first, second_word(0, pc), size as u64]);
         });
@@ -40,7 +42,7 @@ fn freeing(memory: *mut c_void, pc: u64) {
     record(|thread| {
         // SAFETY: the program gives back what it got from this allocator.
         let size = unsafe { malloc_usable_size(memory) };
-        shadow::reset(memory as usize, size);
+        ownership::give_back(thread, memory as usize, size);
         let first = first_word(Kind::Free, 0, memory as u64);
         thread.append([first, second_word(0, pc), size as u64]);
     });

@@ -191,6 +191,23 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
     }
 }
 
+/// Memory dies: it belongs to the thread that gives it back, which the program has ordered after
+/// all that was done with it. So does the first granule if nobody ever touched it.
+pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
+    let word = owned(thread, WRITE_EXCLUSIVE);
+    shadow::each_known(address, len, |shadow| shadow.store(word, Ordering::Relaxed));
+    shadow::word(address).store(word, Ordering::Relaxed);
+}
+
+/// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
+/// thread to thread without being seen; so the thread orders itself after those that gave it back.
+pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
+    shadow::each_known(address, len, |shadow| {
+        order_after(thread, shadow.load(Ordering::Relaxed), false);
+        shadow.store(0, Ordering::Relaxed);
+    });
+}
+
 /// Orders the thread after all that conflicts with a write, or with a read, of a granule.
 fn order_after(thread: &Thread, word: u64, write: bool) {
     match word & STATE {

@@ -110,6 +110,11 @@ fn new_leaf() -> *mut Leaf {
 
 /// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
 pub(crate) fn reset(address: usize, len: usize) {
+    each_known(address, len, |word| word.store(0, Ordering::Relaxed));
+}
+
+/// Visits the words of `len` bytes at `address` of which something is known.
+pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&AtomicU64)) {
     let (mut at, end) = (address & !7, address.saturating_add(len));
     while at < end {
         let Some(next_leaf) = (at | (LEAF_BYTES - 1)).checked_add(1) else {
@@ -119,7 +124,7 @@ pub(crate) fn reset(address: usize, len: usize) {
         if let Some(leaf) = leaf(at) {
             for word in &leaf[(at % LEAF_BYTES) / 8..][..(stop - at).div_ceil(8)] {
                 if word.load(Ordering::Relaxed) != 0 {
-                    word.store(0, Ordering::Relaxed);
+                    visit(word);
                 }
             }
         }

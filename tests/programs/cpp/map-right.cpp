@@ -1,0 +1,37 @@
+// Looks for the key and inserts it under one lock.
+#include <map>
+#include <mutex>
+#include <thread>
+
+struct Numbers {
+    std::mutex lock;
+    std::map<int, int> numbers;
+
+    int number(int key) {
+        std::lock_guard<std::mutex> guard(lock);
+        auto found = numbers.find(key);
+        if (found != numbers.end())
+            return found->second;
+        numbers[key] = key;
+        return -1;
+    }
+
+    void forget() {
+        std::lock_guard<std::mutex> guard(lock);
+        numbers.clear();
+    }
+};
+
+int main() {
+    Numbers numbers;
+    auto use = [&] {
+        for (int i = 0; i < 800; i++) {
+            numbers.number(i % 4);
+            if (i % 4 == 3)
+                numbers.forget();
+        }
+    };
+    std::thread one(use), two(use);
+    one.join();
+    two.join();
+}

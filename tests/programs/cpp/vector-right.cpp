@@ -1,0 +1,37 @@
+// A copy that takes size and elements under one lock.
+#include <mutex>
+#include <thread>
+
+struct Vector {
+    std::mutex lock;
+    int count = 0;
+    int items[16] = {};
+
+    Vector() = default;
+
+    Vector(Vector &other) {
+        std::lock_guard<std::mutex> guard(other.lock);
+        count = other.count;
+        for (int i = 0; i < count; i++)
+            items[i] = other.items[i];
+    }
+
+    void change(int item) {
+        std::lock_guard<std::mutex> guard(lock);
+        count = count == 16 ? 0 : count + 1;
+        items[item % 16] = item;
+    }
+};
+
+int main() {
+    Vector vector;
+    auto use = [&] {
+        for (int i = 0; i < 1000; i++) {
+            vector.change(i);
+            Vector copy(vector);
+        }
+    };
+    std::thread one(use), two(use);
+    one.join();
+    two.join();
+}
