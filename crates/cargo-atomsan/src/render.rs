@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 /// The formats for programs, and the file.
 #[derive(Debug, clap::Args)]
+#[group(id = "render")]
 pub(crate) struct Flags {
     /// One JSON object for each trace or process, a line each
     #[arg(long)]
