@@ -6,6 +6,7 @@
 //! ([`terminal`], [`json`]) only ever see reports.
 #![forbid(unsafe_code)]
 
+mod accepted;
 mod agree;
 mod fold;
 pub mod json;
@@ -14,8 +15,10 @@ pub mod resolve;
 pub mod terminal;
 mod words;
 
+pub use accepted::{Accepted, AcceptedBy};
 pub use agree::{Agreeing, agree};
 pub use fold::fold;
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
+pub use words::CODES;
