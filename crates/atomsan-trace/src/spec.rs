@@ -83,11 +83,16 @@ impl Spec {
             if pattern.is_empty() {
                 return Err(error("`!` without a pattern".into()));
             }
-            let pattern = Pattern::parse(pattern).map_err(error)?;
-            spec.rules.push((pattern, include));
-            spec.includes |= include;
+            spec.add(Pattern::parse(pattern).map_err(error)?, include);
         }
         Ok(spec)
+    }
+
+    /// Adds a rule: the functions that match should be atomic, or should not. It goes before all
+    /// that were added earlier.
+    pub fn add(&mut self, pattern: Pattern, atomic: bool) {
+        self.rules.push((pattern, atomic));
+        self.includes |= atomic;
     }
 
     /// What the specification says of the function with this name.
