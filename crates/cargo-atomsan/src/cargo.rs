@@ -35,7 +35,7 @@ pub(crate) struct Args {
     subcommand: String,
 
     #[command(flatten)]
-    recorded: recorded::Args,
+    pub(crate) recorded: recorded::Args,
 
     /// What cargo is given
     #[arg(
@@ -44,6 +44,26 @@ pub(crate) struct Args {
         value_name = "ARGUMENT"
     )]
     arguments: Vec<OsString>,
+}
+
+impl Args {
+    /// The directory of the manifest that cargo is given, if it is given one.
+    pub(crate) fn manifest_directory(&self) -> Option<PathBuf> {
+        let mut arguments = self
+            .arguments
+            .iter()
+            .filter_map(|argument| argument.to_str());
+        let manifest = arguments.find_map(|argument| {
+            let rest = argument.strip_prefix("--manifest-path")?;
+            Some(rest.strip_prefix('='))
+        })?;
+        let manifest = manifest.or_else(|| arguments.next())?;
+        Path::new(manifest)
+            .canonicalize()
+            .ok()?
+            .parent()
+            .map(Path::to_owned)
+    }
 }
 
 const INSTRUMENTATION: &[&str] = &[

@@ -4,9 +4,12 @@
 //! with scripts; errors are printed here, once, and say what to do.
 #![forbid(unsafe_code)]
 
+mod accept;
+mod baseline;
 mod cargo;
 mod cc;
 mod check;
+mod config;
 mod convert;
 mod destination;
 mod document;
@@ -24,9 +27,11 @@ mod render;
 mod run;
 mod runtime;
 mod stats;
+mod suppress;
 
 use cc::Language;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use config::Config;
 use exit::Exit;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -76,7 +81,7 @@ fn main() -> ExitCode {
     let done = if name.file_name().is_some_and(|name| name == linker::NAME) {
         linker::run(&arguments.collect::<Vec<_>>())
     } else {
-        run_command(Cli::parse())
+        parse().and_then(run_command)
     };
     let exit = done.unwrap_or_else(|error| {
         anstream::eprintln!("{}: {error:#}", output::error_word());
@@ -85,8 +90,40 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn run_command(cli: Cli) -> anyhow::Result<Exit> {
+/// The command line, with the settings of `atomsan.toml` as the defaults of its flags.
+fn parse() -> anyhow::Result<Cli> {
+    let mut cli = Cli::parse();
+    // For the configuration's own errors, too.
     cli.color.apply();
+    if let Some((args, start)) = cli.command.accept() {
+        let config = Config::find(&args.file, &start)?;
+        let matches = config.defaults(Cli::command()).get_matches();
+        cli = Cli::from_arg_matches(&matches).map_err(|error| error.exit())?;
+        if let Some((args, _)) = cli.command.accept() {
+            args.config = config;
+        }
+    }
+    Ok(cli)
+}
+
+impl Command {
+    /// Where a command that reads `atomsan.toml` keeps it, and where it looks for it.
+    fn accept(&mut self) -> Option<(&mut accept::Args, PathBuf)> {
+        let here = std::env::current_dir().unwrap_or_default();
+        match self {
+            Command::Check(args) => Some((&mut args.accept, here)),
+            Command::Run(args) => Some((&mut args.recorded.accept, here)),
+            Command::Recorded(args) => Some((&mut args.args.accept, here)),
+            Command::Cargo(args) => {
+                let start = args.manifest_directory().unwrap_or(here);
+                Some((&mut args.recorded.accept, start))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn run_command(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
@@ -103,7 +140,6 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_consistent() {

@@ -1,5 +1,6 @@
 //! Checking what the runtime recorded, and telling the user.
 
+use crate::accept::{self, Judge};
 use crate::check;
 use crate::destination::{self, Destination};
 use crate::document::{About, document};
@@ -57,6 +58,9 @@ pub(crate) struct Args {
     /// Keep the events of the program in a trace file
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) accept: accept::Args,
 
     #[command(flatten)]
     pub(crate) render: render::Flags,
@@ -124,7 +128,7 @@ fn default_memory() -> u64 {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     #[command(flatten)]
-    args: Args,
+    pub(crate) args: Args,
 
     /// The recording, which is removed
     file: PathBuf,
@@ -149,10 +153,8 @@ pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> any
 }
 
 fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
-    let spec = match &args.spec {
-        Some(path) => check::read_spec(path)?,
-        None => Spec::default(),
-    };
+    let spec = check::spec(args.spec.as_deref(), &args.accept)?;
+    let mut judge = Judge::new(&args.accept)?;
     let mut out = match &args.render.output {
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
@@ -182,25 +184,26 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
             },
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
-        document.findings.retain(shown);
-        let reports = &document.findings;
-        if reports
-            .iter()
-            .any(|report| report.rank >= args.fail_on.into())
-        {
+        judge.judge(&mut document, shown);
+        if accept::counts(&document, args.fail_on.into()) {
             exit = Exit::Findings;
         }
         if args.render.json {
             render::json(&mut out, std::slice::from_ref(&document))?;
         } else {
-            for report in reports {
+            for report in accept::counting(&document) {
                 out.write(|out| terminal::write(out, report))?;
             }
         }
-        seen.add(&counters, checker.events(), reports.len());
+        let count = accept::counting(&document).count();
+        seen.add(&counters, checker.events(), count);
     }
+    let accepted = judge.finish()?;
     if !args.render.json && !files.is_empty() {
         out.write(|out| writeln!(out, "{seen}"))?;
+        for line in accepted {
+            out.write(|out| writeln!(out, "atomsan: {line}"))?;
+        }
     }
     Ok(exit)
 }

@@ -1,6 +1,8 @@
 //! Tests through the front door: the `atomsan` binary, as a user or a script calls it.
 
+mod accept;
 mod check;
+mod config;
 mod programs;
 mod published;
 mod recording;
