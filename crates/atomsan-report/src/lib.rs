@@ -6,16 +6,18 @@
 //! ([`terminal`], [`json`]) only ever see reports.
 #![forbid(unsafe_code)]
 
-mod agree;
+#[cfg(test)]
+mod examples;
 mod fold;
+mod gather;
 pub mod json;
 mod rank;
 pub mod resolve;
 pub mod terminal;
 mod words;
 
-pub use agree::{Agreeing, agree};
 pub use fold::fold;
+pub use gather::{Agreeing, gather};
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
