@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod accepted;
-mod agree;
+#[cfg(test)]
+mod examples;
 mod fold;
+mod gather;
 pub mod json;
 mod rank;
 pub mod resolve;
@@ -16,8 +18,8 @@ pub mod terminal;
 mod words;
 
 pub use accepted::{Accepted, AcceptedBy};
-pub use agree::{Agreeing, agree};
 pub use fold::fold;
+pub use gather::{Agreeing, gather};
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
