@@ -15,6 +15,7 @@ pub mod json;
 mod rank;
 pub mod resolve;
 pub mod terminal;
+mod unite;
 mod words;
 
 pub use accepted::{Accepted, AcceptedBy};
@@ -23,4 +24,5 @@ pub use gather::{Agreeing, gather};
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
+pub use unite::unite;
 pub use words::CODES;

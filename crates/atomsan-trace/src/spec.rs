@@ -9,6 +9,7 @@
 //! bottom-most frame of its thread (`main`, a thread's `run`).
 
 use globset::{GlobBuilder, GlobMatcher};
+use std::fmt;
 use std::path::Path;
 
 /// A glob over a whole name: `*` and `?` match any characters, also `/` and `.`.
@@ -24,6 +25,11 @@ impl Pattern {
             .build()
             .map_err(|error| error.to_string())?;
         Ok(Pattern(glob.compile_matcher()))
+    }
+
+    /// The pattern that matches this name only.
+    pub fn exactly(name: &str) -> String {
+        globset::escape(name)
     }
 
     /// Whether the whole name matches.
@@ -111,6 +117,22 @@ impl Spec {
     }
 }
 
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.glob().glob())
+    }
+}
+
+/// As [`Spec::parse`] reads it.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (pattern, atomic) in &self.rules {
+            writeln!(f, "{}{pattern}", if *atomic { "" } else { "!" })?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,6 +170,27 @@ mod tests {
     #[test]
     fn globs_cross_separators() {
         assert_eq!(decide("elevator/*()V", "elevator/Lift.run()V"), Atomic::Yes);
+    }
+
+    #[test]
+    fn what_is_shown_is_read() {
+        let text = "*\n!Lift.*\nLift.doIdle\n";
+        let spec = Spec::parse(Path::new("spec"), text).unwrap();
+        assert_eq!(spec.to_string(), text);
+    }
+
+    #[test]
+    fn a_name_as_a_pattern() {
+        for name in [
+            "<[T] as Sum>::of",
+            "a::{closure#0}",
+            "f(char*, int?)",
+            "a\\b",
+        ] {
+            let pattern = format!("!{}", Pattern::exactly(name));
+            assert_eq!(decide(&pattern, name), Atomic::No, "{pattern}");
+            assert_eq!(decide(&pattern, "f(charx, inty)"), Atomic::UnlessEntry);
+        }
     }
 
     #[test]

@@ -30,13 +30,33 @@ pub(crate) struct Args {
     /// What `atomsan.toml` says.
     #[arg(skip)]
     pub(crate) config: Config,
+
+    /// What is in `--baseline`.
+    #[arg(skip)]
+    known: Baseline,
+}
+
+impl Args {
+    /// Takes the configuration, and reads the baseline: before anything is run, because it may
+    /// be wrong.
+    pub(crate) fn load(&mut self, config: Config) -> anyhow::Result<()> {
+        self.config = config;
+        self.known = match &self.baseline {
+            // The first one is written by a command that names it already.
+            Some(path) if self.write_baseline.as_ref() == Some(path) && !path.exists() => {
+                Baseline::default()
+            }
+            Some(path) => read(path)?,
+            None => Baseline::default(),
+        };
+        Ok(())
+    }
 }
 
 /// Decides for all findings of one command.
 #[derive(Debug)]
 pub(crate) struct Judge<'a> {
     args: &'a Args,
-    baseline: Baseline,
     /// For each suppression, how many findings it is about.
     used: Vec<u64>,
     /// What was found, without what is suppressed.
@@ -46,27 +66,19 @@ pub(crate) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub(crate) fn new(args: &'a Args) -> anyhow::Result<Judge<'a>> {
-        let baseline = match &args.baseline {
-            // The first one is written by a command that names it already.
-            Some(path) if args.write_baseline.as_ref() == Some(path) && !path.exists() => {
-                Baseline::default()
-            }
-            Some(path) => read(path)?,
-            None => Baseline::default(),
-        };
-        Ok(Judge {
+    pub(crate) fn new(args: &'a Args) -> Judge<'a> {
+        Judge {
             args,
-            baseline,
             used: vec![0; args.config.suppressions.len()],
             found: Baseline::default(),
             suppressed: 0,
             known: 0,
-        })
+        }
     }
 
-    /// Drops what is not wanted at all, and marks what is accepted.
-    pub(crate) fn judge(&mut self, document: &mut Document, wanted: impl Fn(&Report) -> bool) {
+    /// Marks what is accepted. What is not shown is not compared with the baseline, for the lowest
+    /// ranks come and go.
+    pub(crate) fn judge(&mut self, document: &mut Document, shown: impl Fn(&Report) -> bool) {
         let config = &self.args.config;
         for report in &mut document.findings {
             for (suppression, used) in config.suppressions.iter().zip(&mut self.used) {
@@ -80,8 +92,7 @@ impl<'a> Judge<'a> {
                 }
             }
         }
-        document.findings.retain(&wanted);
-        for report in &mut document.findings {
+        for report in document.findings.iter_mut().filter(|report| shown(report)) {
             match report.accepted {
                 Some(_) => self.suppressed += 1,
                 None => self.compare(report),
@@ -91,7 +102,7 @@ impl<'a> Judge<'a> {
 
     fn compare(&mut self, report: &mut Report) {
         self.found.add(report);
-        let known = (self.args.baseline.iter()).filter(|_| self.baseline.contains(report));
+        let known = (self.args.baseline.iter()).filter(|_| self.args.known.contains(report));
         if let Some(path) = known.chain(&self.args.write_baseline).next() {
             self.known += 1;
             report.accepted = Some(Accepted {
@@ -117,12 +128,12 @@ impl<'a> Judge<'a> {
                 .collect();
             lines.push(format!("not counted: {}", counts.join(", ")));
         }
-        let gone = self.baseline.missing_in(&self.found);
+        let gone = self.args.known.missing_in(&self.found);
         if !gone.is_empty() {
             lines.push(format!(
                 "{} of {} findings in the baseline were not seen this time:",
                 gone.len(),
-                self.baseline.len()
+                self.args.known.len()
             ));
             lines.extend(gone.iter().map(|words| format!("  {words}")));
         }
@@ -138,7 +149,7 @@ impl<'a> Judge<'a> {
         }
         if let Some(path) = &self.args.write_baseline {
             let mut all = self.found;
-            all.extend(self.baseline);
+            all.extend(self.args.known.clone());
             std::fs::write(path, all.to_string())
                 .with_context(|| format!("cannot write to {}", path.display()))?;
             let count = output::counted(all.len() as u64, "finding");

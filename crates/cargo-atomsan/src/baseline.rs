@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+/// How every version begins.
+pub(crate) const START: &str = "# atomsan baseline";
 const HEADER: &str = "# atomsan baseline 1";
 
 /// Accepted findings: what they are, by fingerprint.
@@ -36,7 +38,7 @@ impl Baseline {
         let mut lines = text.lines().enumerate();
         match lines.next() {
             Some((_, HEADER)) => {}
-            Some((_, other)) if other.starts_with("# atomsan baseline") => {
+            Some((_, other)) if other.starts_with(START) => {
                 return error(1, "a baseline of another version of atomsan");
             }
             _ => return error(1, "this is not a baseline"),

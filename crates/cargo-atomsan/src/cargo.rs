@@ -11,7 +11,7 @@
 //! macros are left alone), and the linker.
 
 use crate::exit::Exit;
-use crate::{linker, recorded, run, runtime};
+use crate::{last, linker, recorded, run, runtime};
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -115,7 +115,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         .envs(recorded::environment(&args.recorded, recordings.path()))
         .status()
         .context("cannot run cargo")?;
-    let found = recorded::check_all(recordings.path(), &[workspace.root], &args.recorded)?;
+    let last = workspace.target.join("atomsan").join(last::NAME);
+    let found = recorded::check_all(recordings.path(), &[workspace.root], &args.recorded, &last)?;
     Ok(run::verdict(status, found))
 }
 

@@ -127,7 +127,7 @@ pub(crate) fn spec(path: Option<&Path>, accept: &accept::Args) -> anyhow::Result
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let spec = spec(args.spec.as_deref(), &args.accept)?;
-    let mut judge = Judge::new(&args.accept)?;
+    let mut judge = Judge::new(&args.accept);
     let entries = engines::choose(&args.engine)?;
     let choices = args.flags.choices()?;
     let written = [

@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use atomsan_trace::Spec;
 use problems::Problems;
 pub(crate) use reader::{Reader, Value};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
@@ -31,6 +32,17 @@ pub(crate) struct Args {
     /// Read no `atomsan.toml`
     #[arg(long, conflicts_with = "config")]
     no_config: bool,
+}
+
+impl Args {
+    /// The same for a process of ours.
+    pub(crate) fn passed_on(&self) -> Vec<OsString> {
+        match &self.config {
+            _ if self.no_config => vec!["--no-config".into()],
+            Some(path) => vec!["--config".into(), path.into()],
+            None => Vec::new(),
+        }
+    }
 }
 
 /// What the file says.

@@ -6,6 +6,7 @@
 
 mod accept;
 mod baseline;
+
 mod cargo;
 mod cc;
 mod check;
@@ -17,13 +18,17 @@ mod engines;
 mod exit;
 mod format_arg;
 mod generate;
+mod last;
 mod linker;
 mod memory;
+mod merge;
 mod output;
 mod products;
 mod progress;
 mod recorded;
+mod refine;
 mod render;
+mod report;
 mod run;
 mod runtime;
 mod stats;
@@ -66,6 +71,9 @@ enum Command {
     Stats(stats::Args),
     Convert(convert::Args),
     Gen(generate::Args),
+    Merge(merge::Args),
+    Refine(refine::Args),
+    Report(report::Args),
     Run(run::Args),
     #[command(hide = true)]
     Recorded(recorded::Recorded),
@@ -100,7 +108,7 @@ fn parse() -> anyhow::Result<Cli> {
         let matches = config.defaults(Cli::command()).get_matches();
         cli = Cli::from_arg_matches(&matches).map_err(|error| error.exit())?;
         if let Some((args, _)) = cli.command.accept() {
-            args.config = config;
+            args.load(config)?;
         }
     }
     Ok(cli)
@@ -129,6 +137,9 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Stats(args) => stats::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Gen(args) => generate::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Refine(args) => refine::run(&args, refine::Of::Program),
+        Command::Report(args) => report::run(&args, &last::place()?),
         Command::Run(args) => run::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),

@@ -6,6 +6,7 @@ use crate::destination::{self, Destination};
 use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
+use crate::last;
 use crate::output::{self, Output};
 use crate::render;
 use anyhow::Context as _;
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// Keep the events of the program in a trace file
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
+
+    /// Keep the result here for `atomsan report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) accept: accept::Args,
@@ -136,31 +141,44 @@ pub(crate) struct Recorded {
 
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
-    let exit = check_files(std::slice::from_ref(&recorded.file), &[], &recorded.args);
+    let files = std::slice::from_ref(&recorded.file);
+    let exit = check_files(files, &[], &recorded.args, &last::place()?);
     let _ = std::fs::remove_file(&recorded.file);
     exit
 }
 
-/// Checks all recordings in a directory; `roots` are the user's sources.
-pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
+/// Checks all recordings in a directory; `roots` are the user's sources. The result is kept in
+/// `last`, unless the user has another place for it.
+pub(crate) fn check_all(
+    directory: &Path,
+    roots: &[PathBuf],
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "rec"))
         .collect();
     files.sort();
-    check_files(&files, roots, args)
+    check_files(&files, roots, args, last)
 }
 
-fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
+fn check_files(
+    files: &[PathBuf],
+    roots: &[PathBuf],
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
     let spec = check::spec(args.spec.as_deref(), &args.accept)?;
-    let mut judge = Judge::new(&args.accept)?;
+    let mut judge = Judge::new(&args.accept);
     let mut out = match &args.render.output {
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
     };
     let mut exit = Exit::Clean;
     let mut seen = Seen::default();
+    let mut saved = Vec::new();
     for file in files {
         let recording = Recording::open(file)?;
         let options = Options {
@@ -185,6 +203,8 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
         judge.judge(&mut document, shown);
+        saved.push(document.clone());
+        document.findings.retain(shown);
         if accept::counts(&document, args.fail_on.into()) {
             exit = Exit::Findings;
         }
@@ -198,6 +218,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         let count = accept::counting(&document).count();
         seen.add(&counters, checker.events(), count);
     }
+    last::save(args.save.as_deref().unwrap_or(last), &saved)?;
     let accepted = judge.finish()?;
     if !args.render.json && !files.is_empty() {
         out.write(|out| writeln!(out, "{seen}"))?;

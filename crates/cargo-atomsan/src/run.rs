@@ -1,7 +1,7 @@
 //! `atomsan run`: a program under the runtime, then the check of what it did.
 
 use crate::exit::Exit;
-use crate::{recorded, runtime};
+use crate::{last, recorded, runtime};
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?))
         .status()
         .with_context(|| format!("cannot run {}", name.display()))?;
-    let found = recorded::check_all(recordings.path(), &[], &args.recorded)?;
+    let found = recorded::check_all(recordings.path(), &[], &args.recorded, &last::place()?)?;
     Ok(verdict(status, found))
 }
 

@@ -42,7 +42,8 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     Ok(directory)
 }
 
-fn cache() -> anyhow::Result<PathBuf> {
+/// A directory for what is kept between runs.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME") {
         Some(base) => PathBuf::from(base),
         None => std::env::home_dir()

@@ -3,6 +3,7 @@
 mod accept;
 mod check;
 mod config;
+mod living;
 mod programs;
 mod published;
 mod recording;
