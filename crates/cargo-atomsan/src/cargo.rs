@@ -281,7 +281,13 @@ impl Project {
 fn settings(options: &Options) -> Value {
     let output = Command::new(cargo())
         .args(&options.config)
-        .args(["-Zunstable-options", "config", "get", "build", "--format=json"])
+        .args([
+            "-Zunstable-options",
+            "config",
+            "get",
+            "build",
+            "--format=json",
+        ])
         .env("RUSTC_BOOTSTRAP", "1")
         .output();
     // There may be no such section.

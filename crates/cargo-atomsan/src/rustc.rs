@@ -80,10 +80,7 @@ fn replace(command: Vec<OsString>, instrumented: bool) -> anyhow::Result<Exit> {
         Some(directory) => {
             let flags = Path::new(&directory).join(toolchain::FLAGS);
             let flags = std::fs::read_to_string(&flags).with_context(|| {
-                format!(
-                    "cannot read {}; run `cargo atomsan setup`",
-                    flags.display()
-                )
+                format!("cannot read {}; run `cargo atomsan setup`", flags.display())
             })?;
             let Kept { arguments, linker } = Kept::of(&command[1..]);
             process.args(arguments).args(flags.lines());
@@ -172,8 +169,18 @@ mod tests {
     #[test]
     fn the_linker_and_link_time_optimisation_are_taken_away() {
         let (arguments, linker) = kept(&[
-            "--crate-name", "a", "-C", "linker=clang", "-Clto=fat", "--codegen=lto", "-C",
-            "opt-level=3", "-Clinker-plugin-lto", "--codegen", "lto=thin", "-Cpanic=abort",
+            "--crate-name",
+            "a",
+            "-C",
+            "linker=clang",
+            "-Clto=fat",
+            "--codegen=lto",
+            "-C",
+            "opt-level=3",
+            "-Clinker-plugin-lto",
+            "--codegen",
+            "lto=thin",
+            "-Cpanic=abort",
         ]);
         let left = ["--crate-name", "a", "-C", "opt-level=3", "-Cpanic=abort"];
         assert_eq!(arguments, left);
@@ -187,6 +194,11 @@ mod tests {
         };
         assert!(is(&["rustc", "--target", TARGET, "a.rs"]));
         assert!(!is(&["rustc", "build.rs"]));
-        assert!(!is(&["rustc", "--target", "wasm32-unknown-unknown", "a.rs"]));
+        assert!(!is(&[
+            "rustc",
+            "--target",
+            "wasm32-unknown-unknown",
+            "a.rs"
+        ]));
     }
 }

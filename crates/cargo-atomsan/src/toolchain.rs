@@ -131,7 +131,7 @@ fn instrumentation(rustc: &OsStr, directory: &Path, version: &str) -> anyhow::Re
     let mut works = |flags: &&&[&str]| match probe(rustc, flags, &object) {
         Ok(()) => true,
         Err(error) => {
-            said = format!("{error:#}");
+            said.push_str(&format!("\nwith {}: {error:#}", flags.join(" ")));
             false
         }
     };
@@ -141,7 +141,7 @@ fn instrumentation(rustc: &OsStr, directory: &Path, version: &str) -> anyhow::Re
         let name = version.lines().next().unwrap_or("this compiler");
         bail!(
             "{name} cannot be made to instrument code, neither by LLVM's passes nor as a \
-             sanitizer; try another toolchain, for example `cargo +stable atomsan …`\n{said}"
+             sanitizer; try another toolchain, for example `cargo +stable atomsan …`{said}"
         );
     };
     Ok(flags.iter().copied().map(str::to_owned).collect())
@@ -154,7 +154,7 @@ pub(crate) fn are_unstable<'a>(mut flags: impl Iterator<Item = &'a str>) -> bool
 
 /// Compiles a function and looks for the hooks.
 fn probe(rustc: &OsStr, flags: &[&str], object: &Path) -> anyhow::Result<()> {
-    const SOURCE: &str = "#![no_std] pub fn probe(p: &mut u64) { *p += 1 }";
+    const SOURCE: &str = "#![no_std] #[inline(never)] pub fn probe(p: &mut u64) { *p += 1 }";
     let mut command = Command::new(rustc);
     command
         .args(["--crate-name=probe", "--crate-type=lib", "--emit=obj"])

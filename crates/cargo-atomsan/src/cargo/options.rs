@@ -71,8 +71,19 @@ mod tests {
     #[test]
     fn options_of_cargo_and_not_of_the_program() {
         let arguments = [
-            "--lib", "--target-dir", "t", "--manifest-path=a/Cargo.toml", "--frozen", "-F", "x",
-            "--config", "build.jobs=1", "--target=x86_64-unknown-linux-musl", "--", "--target", "y",
+            "--lib",
+            "--target-dir",
+            "t",
+            "--manifest-path=a/Cargo.toml",
+            "--frozen",
+            "-F",
+            "x",
+            "--config",
+            "build.jobs=1",
+            "--target=x86_64-unknown-linux-musl",
+            "--",
+            "--target",
+            "y",
         ];
         let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         let options = Options::read(&arguments);
@@ -80,7 +91,13 @@ mod tests {
         assert_eq!(options.target_dir, Some("t".into()));
         assert_eq!(options.config, ["--config", "build.jobs=1"]);
         let metadata = [
-            "--manifest-path", "a/Cargo.toml", "--frozen", "-F", "x", "--config", "build.jobs=1",
+            "--manifest-path",
+            "a/Cargo.toml",
+            "--frozen",
+            "-F",
+            "x",
+            "--config",
+            "build.jobs=1",
         ];
         assert_eq!(options.metadata, metadata);
     }

@@ -32,7 +32,12 @@ impl Workspace {
     /// Asks cargo.
     pub(super) fn find(cargo: &OsString, options: &Options) -> anyhow::Result<Workspace> {
         let output = Command::new(cargo)
-            .args(["metadata", "--format-version=1", "--filter-platform", TARGET])
+            .args([
+                "metadata",
+                "--format-version=1",
+                "--filter-platform",
+                TARGET,
+            ])
             .args(&options.metadata)
             .output()
             .with_context(|| format!("cannot run {}", cargo.display()))?;
@@ -180,17 +185,25 @@ mod tests {
         let paths = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(roots(&[Whose::Workspace]), paths(&["/w", "/w"]));
         let others = workspace().sources(&[Whose::Workspace]).unwrap().others;
-        assert_eq!(others, paths(&["/w/vendor/near-by", "/r/far", "/w/target/atomsan"]));
+        assert_eq!(
+            others,
+            paths(&["/w/vendor/near-by", "/r/far", "/w/target/atomsan"])
+        );
         let direct = paths(&["/w", "/w/vendor/near-by", "/w"]);
         assert_eq!(roots(&[Whose::Direct]), direct);
         assert_eq!(roots(&[Whose::Named("near_by".into())]), direct);
-        assert_eq!(roots(&[Whose::Named("far".into())]), paths(&["/w", "/r/far", "/w"]));
+        assert_eq!(
+            roots(&[Whose::Named("far".into())]),
+            paths(&["/w", "/r/far", "/w"])
+        );
         assert_eq!(roots(&[Whose::All]), paths(&["/"]));
     }
 
     #[test]
     fn a_crate_that_is_not_there() {
-        let error = workspace().sources(&[Whose::Named("near".into())]).unwrap_err();
+        let error = workspace()
+            .sources(&[Whose::Named("near".into())])
+            .unwrap_err();
         assert!(error.to_string().contains("there is `near-by`"), "{error}");
     }
 }
