@@ -2,7 +2,7 @@
 //!
 //! Engines speak in ids. [`fold()`] leaves one finding for each mistake, and [`resolve()`] turns
 //! it into a [`Report`]: names, places, a [`Rank`], a fingerprint that survives edits; [`agree()`]
-//! merges what several engines say. The renderers
+//! merges what several engines say, and [`merge()`] what several processes show. The renderers
 //! ([`terminal`], [`json`]) only ever see reports.
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod examples;
 mod fold;
 mod gather;
 pub mod json;
+mod merge;
 mod rank;
 pub mod resolve;
 pub mod terminal;
@@ -22,6 +23,7 @@ pub use accepted::{Accepted, AcceptedBy};
 pub use fold::fold;
 pub use gather::{Agreeing, gather};
 pub use json::Document;
+pub use merge::merge;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
 pub use unite::unite;

@@ -10,6 +10,7 @@ use crate::exit::UsageError;
 use crate::output;
 use anyhow::Context as _;
 use atomsan_report::{Accepted, AcceptedBy, Document, Rank, Report};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// What is accepted.
@@ -61,8 +62,9 @@ pub(crate) struct Judge<'a> {
     used: Vec<u64>,
     /// What was found, without what is suppressed.
     found: Baseline,
-    suppressed: u64,
-    known: u64,
+    /// Fingerprints: the same mistake in several processes is one.
+    suppressed: HashSet<String>,
+    known: HashSet<String>,
 }
 
 impl<'a> Judge<'a> {
@@ -71,8 +73,8 @@ impl<'a> Judge<'a> {
             args,
             used: vec![0; args.config.suppressions.len()],
             found: Baseline::default(),
-            suppressed: 0,
-            known: 0,
+            suppressed: HashSet::new(),
+            known: HashSet::new(),
         }
     }
 
@@ -94,7 +96,9 @@ impl<'a> Judge<'a> {
         }
         for report in document.findings.iter_mut().filter(|report| shown(report)) {
             match report.accepted {
-                Some(_) => self.suppressed += 1,
+                Some(_) => {
+                    self.suppressed.insert(report.fingerprint.clone());
+                }
                 None => self.compare(report),
             }
         }
@@ -104,7 +108,7 @@ impl<'a> Judge<'a> {
         self.found.add(report);
         let known = (self.args.baseline.iter()).filter(|_| self.args.known.contains(report));
         if let Some(path) = known.chain(&self.args.write_baseline).next() {
-            self.known += 1;
+            self.known.insert(report.fingerprint.clone());
             report.accepted = Some(Accepted {
                 by: AcceptedBy::Baseline,
                 place: path.display().to_string(),
@@ -117,10 +121,10 @@ impl<'a> Judge<'a> {
     /// accepted.
     pub(crate) fn finish(self) -> anyhow::Result<Vec<String>> {
         let mut lines = Vec::new();
-        if self.suppressed + self.known > 0 {
+        if self.suppressed.len() + self.known.len() > 0 {
             let counts = [
-                (self.suppressed, "suppressed"),
-                (self.known, "in the baseline"),
+                (self.suppressed.len(), "suppressed"),
+                (self.known.len(), "in the baseline"),
             ];
             let counts: Vec<String> = (counts.iter())
                 .filter(|(count, _)| *count > 0)

@@ -34,12 +34,36 @@ pub(crate) struct Args {
     no_config: bool,
 }
 
+/// The flag under `cargo atomsan`, where `--config` is cargo's.
+const CARGO_FLAG: &str = "atomsan-config";
+
+/// Leaves `--config` to cargo.
+pub(crate) fn cargo_keeps_its_own(command: clap::Command) -> clap::Command {
+    command.mut_subcommand("cargo", |mut cargo| {
+        let names: Vec<String> = (cargo.get_subcommands())
+            .filter(|subcommand| {
+                subcommand
+                    .get_arguments()
+                    .any(|arg| arg.get_id() == "config")
+            })
+            .map(|subcommand| subcommand.get_name().to_owned())
+            .collect();
+        for name in names {
+            cargo = cargo.mut_subcommand(name, |subcommand| {
+                subcommand.mut_arg("config", |arg| arg.long(CARGO_FLAG))
+            });
+        }
+        cargo
+    })
+}
+
 impl Args {
     /// The same for a process of ours.
-    pub(crate) fn passed_on(&self) -> Vec<OsString> {
+    pub(crate) fn passed_on(&self, cargo: bool) -> Vec<OsString> {
+        let flag = if cargo { CARGO_FLAG } else { "config" };
         match &self.config {
             _ if self.no_config => vec!["--no-config".into()],
-            Some(path) => vec!["--config".into(), path.into()],
+            Some(path) => vec![format!("--{flag}").into(), path.into()],
             None => Vec::new(),
         }
     }

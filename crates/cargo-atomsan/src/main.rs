@@ -10,6 +10,7 @@ mod baseline;
 mod cargo;
 mod cc;
 mod check;
+mod child;
 mod config;
 mod convert;
 mod destination;
@@ -24,6 +25,7 @@ mod memory;
 mod merge;
 mod output;
 mod products;
+mod program;
 mod progress;
 mod recorded;
 mod refine;
@@ -31,8 +33,10 @@ mod render;
 mod report;
 mod run;
 mod runtime;
+mod rustc;
 mod stats;
 mod suppress;
+mod toolchain;
 
 use cc::Language;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -84,12 +88,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().map(PathBuf::from).unwrap_or_default();
-    let done = if name.file_name().is_some_and(|name| name == linker::NAME) {
-        linker::run(&arguments.collect::<Vec<_>>())
-    } else {
-        parse().and_then(run_command)
+    let name = std::env::args_os()
+        .next()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let name = name.file_name().unwrap_or_default().to_owned();
+    let rest = || std::env::args_os().skip(1).collect::<Vec<_>>();
+    let done = match name.to_str() {
+        Some(linker::NAME) => linker::run(&rest()),
+        Some(rustc::NAME) => rustc::run(&rest()),
+        Some(rustc::DOC_NAME) => rustc::run_doc(&rest()),
+        Some(cc::NAME) => cc::run(Language::C, &rest()),
+        Some(cc::CPP_NAME) => cc::run(Language::Cpp, &rest()),
+        _ => parse().and_then(run_command),
     };
     let exit = done.unwrap_or_else(|error| {
         anstream::eprintln!("{}: {error:#}", output::error_word());
@@ -100,13 +111,16 @@ fn main() -> ExitCode {
 
 /// The command line, with the settings of `atomsan.toml` as the defaults of its flags.
 fn parse() -> anyhow::Result<Cli> {
-    let mut cli = Cli::parse();
+    let read = |command: clap::Command| {
+        let matches = config::cargo_keeps_its_own(command).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    };
+    let mut cli = read(Cli::command());
     // For the configuration's own errors, too.
     cli.color.apply();
     if let Some((args, start)) = cli.command.accept() {
         let config = Config::find(&args.file, &start)?;
-        let matches = config.defaults(Cli::command()).get_matches();
-        cli = Cli::from_arg_matches(&matches).map_err(|error| error.exit())?;
+        cli = read(config.defaults(Cli::command()));
         if let Some((args, _)) = cli.command.accept() {
             args.load(config)?;
         }
@@ -122,10 +136,7 @@ impl Command {
             Command::Check(args) => Some((&mut args.accept, here)),
             Command::Run(args) => Some((&mut args.recorded.accept, here)),
             Command::Recorded(args) => Some((&mut args.args.accept, here)),
-            Command::Cargo(args) => {
-                let start = args.manifest_directory().unwrap_or(here);
-                Some((&mut args.recorded.accept, start))
-            }
+            Command::Cargo(args) => args.accept(),
             _ => None,
         }
     }
@@ -143,8 +154,8 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),
-        Command::Cc(args) => cc::run(Language::C, &args),
-        Command::Cpp(args) => cc::run(Language::Cpp, &args),
+        Command::Cc(args) => cc::run(Language::C, &args.arguments),
+        Command::Cpp(args) => cc::run(Language::Cpp, &args.arguments),
     }
 }
 

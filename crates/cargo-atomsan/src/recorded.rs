@@ -8,12 +8,14 @@ use crate::engines;
 use crate::exit::Exit;
 use crate::last;
 use crate::output::{self, Output};
+use crate::products;
+use crate::progress::Progress;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, terminal};
+use atomsan_report::{Rank, Report, terminal, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,9 +34,15 @@ pub(crate) struct Args {
     )]
     pub(crate) engine: Vec<String>,
 
-    /// Whose functions should be atomic
-    #[arg(long, value_name = "WHOSE", default_value = "workspace")]
-    pub(crate) regions: RegionsArg,
+    /// Whose functions should be atomic, besides the user's own: workspace, direct, all, or names of
+    /// crates (of directories, where cargo has not built the program)
+    #[arg(
+        long,
+        value_name = "WHOSE",
+        value_delimiter = ',',
+        default_value = "workspace"
+    )]
+    pub(crate) regions: Vec<Whose>,
 
     /// Which functions should be atomic and which not
     #[arg(long, value_name = "FILE")]
@@ -74,12 +82,28 @@ pub(crate) struct Args {
     flags: engines::Flags,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum RegionsArg {
+/// Whose functions should be atomic; the user's own always.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
     /// The user's own.
     Workspace,
+    /// Those of the packages that the user's own depend on directly.
+    Direct,
     /// All that are instrumented.
     All,
+    /// Those of a package; of a program that was not built by cargo, a directory.
+    Named(String),
+}
+
+impl From<&str> for Whose {
+    fn from(name: &str) -> Whose {
+        match name {
+            "workspace" => Whose::Workspace,
+            "direct" => Whose::Direct,
+            "all" => Whose::All,
+            _ => Whose::Named(name.to_owned()),
+        }
+    }
 }
 
 /// A number of bytes: `2G`, `512M`, `65536`.
@@ -142,54 +166,57 @@ pub(crate) struct Recorded {
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
     let files = std::slice::from_ref(&recorded.file);
-    let exit = check_files(files, &[], &recorded.args, &last::place()?);
+    let exit = check_files(files, &Options::default(), &recorded.args, &last::place()?);
     let _ = std::fs::remove_file(&recorded.file);
     exit
 }
 
-/// Checks all recordings in a directory; `roots` are the user's sources. The result is kept in
-/// `last`, unless the user has another place for it.
+/// Checks all recordings in a directory; `sources` says which functions are the user's. The result
+/// is kept in `last`, unless the user has another place for it.
 pub(crate) fn check_all(
     directory: &Path,
-    roots: &[PathBuf],
+    sources: &Options,
     args: &Args,
     last: &Path,
 ) -> anyhow::Result<Exit> {
+    check_files(&recordings(directory)?, sources, args, last)
+}
+
+/// The recordings in a directory.
+pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "rec"))
         .collect();
     files.sort();
-    check_files(&files, roots, args, last)
+    Ok(files)
 }
 
 fn check_files(
     files: &[PathBuf],
-    roots: &[PathBuf],
+    sources: &Options,
     args: &Args,
     last: &Path,
 ) -> anyhow::Result<Exit> {
     let spec = check::spec(args.spec.as_deref(), &args.accept)?;
     let mut judge = Judge::new(&args.accept);
+    let shown = |report: &Report| args.all || report.rank > Rank::Low;
     let mut out = match &args.render.output {
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
     };
-    let mut exit = Exit::Clean;
     let mut seen = Seen::default();
-    let mut saved = Vec::new();
-    for file in files {
+    let mut documents = Vec::new();
+    let mut progress = Progress::new("checking");
+    for (at, file) in files.iter().enumerate() {
         let recording = Recording::open(file)?;
-        let options = Options {
-            roots: if args.regions == RegionsArg::All {
-                vec!["/".into()]
-            } else {
-                roots.to_vec()
-            },
-        };
         let started = Instant::now();
-        let checker = check(&recording, options, &spec, args)?;
+        let (before, total) = (seen.events, files.len() as u64);
+        let total = (total > 1).then_some(total);
+        let checker = check(&recording, sources, &spec, args, |events| {
+            progress.update(before + events, at as u64, total);
+        })?;
         let counters = recording.counters();
         let mut document = document(
             &checker,
@@ -201,39 +228,41 @@ fn check_files(
                 stats: false,
             },
         );
-        let shown = |report: &Report| args.all || report.rank > Rank::Low;
         judge.judge(&mut document, shown);
-        saved.push(document.clone());
-        document.findings.retain(shown);
-        if accept::counts(&document, args.fail_on.into()) {
-            exit = Exit::Findings;
-        }
-        if args.render.json {
-            render::json(&mut out, std::slice::from_ref(&document))?;
-        } else {
-            for report in accept::counting(&document) {
-                out.write(|out| terminal::write(out, report))?;
-            }
-        }
-        let count = accept::counting(&document).count();
-        seen.add(&counters, checker.events(), count);
+        seen.add(&counters, checker.events());
+        documents.push(document);
     }
-    last::save(args.save.as_deref().unwrap_or(last), &saved)?;
+    drop(progress);
+    last::save(args.save.as_deref().unwrap_or(last), &documents)?;
     let accepted = judge.finish()?;
-    if !args.render.json && !files.is_empty() {
+    for document in &mut documents {
+        document.findings.retain(shown);
+    }
+    let least = args.fail_on.into();
+    let found = documents.iter().any(|one| accept::counts(one, least));
+    if args.render.json {
+        render::json(&mut out, &documents)?;
+    } else if !files.is_empty() {
+        let all = unite(documents, products::unite);
+        for report in accept::counting(&all) {
+            out.write(|out| terminal::write(out, report))?;
+        }
+        seen.findings = accept::counting(&all).count();
         out.write(|out| writeln!(out, "{seen}"))?;
         for line in accepted {
             out.write(|out| writeln!(out, "atomsan: {line}"))?;
         }
     }
-    Ok(exit)
+    Ok(if found { Exit::Findings } else { Exit::Clean })
 }
 
+/// `progress` is told how many events there were.
 fn check(
     recording: &Recording,
-    options: Options,
+    sources: &Options,
     spec: &Spec,
     args: &Args,
+    mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
@@ -246,11 +275,12 @@ fn check(
         )?),
         None => None,
     };
-    for mut batch in Events::new(recording, options) {
+    for mut batch in Events::new(recording, sources.clone()) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
         checker.batch(&mut batch);
+        progress(checker.events());
     }
     checker.finish();
     if let Some(kept) = kept {
@@ -302,16 +332,20 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, counters: &Counters, events: u64, findings: usize) {
+    fn add(&mut self, counters: &Counters, events: u64) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        self.findings += findings;
         let process = counters.pid;
         let named = warnings(counters).into_iter();
         self.warnings
             .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
+}
+
+fn counted(count: u64, what: &str, plural: &str) -> String {
+    let ending = if count == 1 { "" } else { plural };
+    format!("{} {what}{ending}", output::grouped(count))
 }
 
 impl std::fmt::Display for Seen {
@@ -323,10 +357,10 @@ impl std::fmt::Display for Seen {
         };
         write!(
             f,
-            "atomsan: {verdict} in {} shared events of {} threads in {} processes",
-            output::grouped(self.events),
-            output::grouped(self.threads),
-            output::grouped(self.processes),
+            "atomsan: {verdict} in {} of {} in {}",
+            counted(self.events, "shared event", "s"),
+            counted(self.threads, "thread", "s"),
+            counted(self.processes, "process", "es"),
         )?;
         self.warnings
             .iter()

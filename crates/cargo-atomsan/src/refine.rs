@@ -202,7 +202,9 @@ fn observe(args: &Args, of: Of) -> anyhow::Result<(ExitStatus, Vec<Document>)> {
         .arg(&saved)
         .arg("--spec")
         .arg(&args.output);
-    command.args(args.config.passed_on()).args(rest);
+    command
+        .args(args.config.passed_on(of == Of::Workspace))
+        .args(rest);
     command.stdin(Stdio::null());
     let mut said = Vec::new();
     let status = if args.verbose {

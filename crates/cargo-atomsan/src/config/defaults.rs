@@ -18,21 +18,12 @@ pub(super) struct Refused {
 
 /// Makes the values the defaults of these flags, wherever a subcommand has them.
 pub(super) fn apply(mut command: Command, flags: &[(&'static str, String)]) -> Command {
-    let subcommands: Vec<String> = command
-        .get_subcommands()
-        .map(|subcommand| subcommand.get_name().to_owned())
-        .collect();
-    for name in subcommands {
-        command = command.mut_subcommand(name, |mut subcommand| {
-            for (flag, value) in flags {
-                if let Some(id) = find(&subcommand, flag).map(|arg| arg.get_id().clone()) {
-                    subcommand = subcommand.mut_arg(id, |arg| arg.default_value(value.clone()));
-                }
-            }
-            subcommand
-        });
+    for (flag, value) in flags {
+        if let Some(id) = find(&command, flag).map(|arg| arg.get_id().clone()) {
+            command = command.mut_arg(id, |arg| arg.default_value(value.clone()));
+        }
     }
-    command
+    command.mut_subcommands(|subcommand| apply(subcommand, flags))
 }
 
 fn find<'a>(command: &'a Command, flag: &str) -> Option<&'a Arg> {
@@ -46,8 +37,14 @@ pub(super) fn check(flag: &str, value: &str) -> Result<(), Refused> {
     if flag == "engine" {
         return engine(value);
     }
-    let all = crate::Cli::command();
-    for arg in all.get_subcommands().filter_map(|sub| find(sub, flag)) {
+    check_in(&crate::Cli::command(), flag, value)
+}
+
+fn check_in(command: &Command, flag: &str, value: &str) -> Result<(), Refused> {
+    for subcommand in command.get_subcommands() {
+        check_in(subcommand, flag, value)?;
+    }
+    if let Some(arg) = find(command, flag) {
         let words = match arg.get_value_delimiter() {
             Some(delimiter) => value.split(delimiter).collect(),
             None => vec![value],
