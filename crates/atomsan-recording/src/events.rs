@@ -18,7 +18,7 @@ use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
 use crate::handover::{HandedOver, Survey};
-use crate::models::{self, Change, Family, Step};
+use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;

@@ -9,6 +9,7 @@
 //! * [`order`]: a total order of all records that respects the edges.
 //! * [`symbols`]: what the program counters stand for.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
+//! * [`own_models`]: what a user says of further ones.
 //! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
 //! * [`whose`]: whose a function is.
@@ -25,6 +26,7 @@ pub mod format;
 pub mod handover;
 pub mod models;
 pub mod order;
+pub mod own_models;
 pub mod symbols;
 pub mod whose;
 

@@ -1,6 +1,7 @@
 //! Whose a function is, by the file it is written in: only the user's functions are regions.
 
 use crate::models;
+use crate::own_models::Models;
 use crate::symbols::Frame;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,8 @@ pub struct Options {
     pub roots: Vec<PathBuf>,
     /// Directories of the sources of others.
     pub others: Vec<PathBuf>,
+    /// Functions that are synchronisation, besides those that are known.
+    pub models: Models,
 }
 
 /// Where compilers and systems keep what they bring along. Of the programs that are instrumented,
@@ -35,7 +38,7 @@ impl Options {
     pub fn everything() -> Options {
         Options {
             roots: vec!["/".into()],
-            others: Vec::new(),
+            ..Options::default()
         }
     }
 
@@ -44,6 +47,7 @@ impl Options {
         let root = |directory: &PathBuf| directory == Path::new("/");
         // Who asks for everything does not ask for the inside of locks and channels.
         self.is_in_users_file(&frame.file)
+            && !self.models.has(&frame.function)
             && !(self.roots.iter().any(root) && models::family(&frame.function).is_some())
     }
 
@@ -86,6 +90,7 @@ mod tests {
         let options = Options {
             roots: vec!["/w".into(), "/w/vendor/mine".into()],
             others: vec!["/w/vendor".into(), "/r/serde-1".into()],
+            ..Options::default()
         };
         for (file, users) in [
             ("/w/src/main.rs", true),

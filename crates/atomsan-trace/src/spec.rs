@@ -30,7 +30,8 @@ impl Pattern {
 
     /// The pattern that matches this name only.
     pub fn exactly(name: &str) -> String {
-        globset::escape(name)
+        // It escapes by brackets, and not what escapes here.
+        globset::escape(name).replace('\\', "\\\\")
     }
 
     /// Whether the whole name matches.

@@ -11,10 +11,12 @@ mod reader;
 
 use crate::suppress::{self, Suppression};
 use anyhow::Context as _;
+use atomsan_recording::own_models::{Meaning, Models};
 use atomsan_trace::Spec;
 use problems::Problems;
 pub(crate) use reader::{Reader, Value};
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
@@ -78,6 +80,8 @@ pub(crate) struct Config {
     flags: Vec<(&'static str, String)>,
     /// Which functions should be atomic.
     pub(crate) spec: Option<Spec>,
+    /// What functions mean that are not known.
+    pub(crate) models: Models,
     /// Findings that are known and accepted.
     pub(crate) suppressions: Vec<Suppression>,
 }
@@ -113,7 +117,7 @@ const SETTINGS: &[Setting] = &[
 ];
 
 /// What can stand at the top besides settings.
-const TABLES: &[&str] = &["spec", "suppress"];
+const TABLES: &[&str] = &["spec", "model", "suppress"];
 
 impl Config {
     /// Reads the file that was asked for, or the nearest one upwards from `start`.
@@ -166,6 +170,11 @@ impl Config {
         }
         if let Some(value) = table.get("spec") {
             self.spec = self.spec(value, reader);
+        }
+        if let Some(value) = table.get("model") {
+            for (table, span) in reader.tables("model", value) {
+                self.model(table, span, reader);
+            }
         }
         if let Some(value) = table.get("suppress") {
             for (table, span) in reader.tables("suppress", value) {
@@ -239,6 +248,32 @@ impl Config {
             }
         }
         Some(spec)
+    }
+
+    fn model(&mut self, table: &DeTable<'_>, span: Range<usize>, reader: &mut Reader<'_>) {
+        let known = ["function", "is"];
+        reader.keys(table, &known, "`[[model]]` has no");
+        let header = span.start..span.start + "[[model]]".len();
+        let (Some(functions), Some(value)) = (table.get("function"), table.get("is")) else {
+            let message = "a model needs a function and what it is";
+            let help = "add `function = \"…\"` and `is = \"…\"`".to_owned();
+            return reader.problems.add(header, message, Some(help));
+        };
+        let Some(word) = reader.string(value) else {
+            return;
+        };
+        let Some(&(_, meaning)) = Meaning::NAMED.iter().find(|(name, _)| *name == word) else {
+            let names: Vec<&str> = Meaning::NAMED.iter().map(|(name, _)| *name).collect();
+            let message = format!("`{word}` is not what a function can be");
+            return reader
+                .problems
+                .unknown(value.span(), message, &word, &names);
+        };
+        for (text, span) in reader.strings(functions) {
+            if let Some(pattern) = reader.pattern(&text, span) {
+                self.models.add(pattern, meaning);
+            }
+        }
     }
 
     /// Makes the settings the defaults of flags.

@@ -275,7 +275,11 @@ fn check(
         )?),
         None => None,
     };
-    for mut batch in Events::new(recording, sources.clone()) {
+    let options = Options {
+        models: args.accept.config.models.clone(),
+        ..sources.clone()
+    };
+    for mut batch in Events::new(recording, options) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }

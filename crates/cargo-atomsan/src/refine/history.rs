@@ -102,7 +102,11 @@ impl History {
             },
         };
         // A line without its end was being written.
-        let complete = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
+        let mut complete = &text[..text.rfind('\n').map_or(0, |at| at + 1)];
+        if complete.lines().count() < 2 {
+            // Nothing came of it: the program was misspelt, perhaps.
+            complete = "";
+        }
         let mut lines = complete.lines();
         let mut trials = Vec::new();
         if let Some(first) = lines.next() {
@@ -226,7 +230,11 @@ mod tests {
     fn another_history_is_refused() {
         let out = tempfile::tempdir().unwrap();
         let path = out.path().join("history");
-        History::open(&path, &subject("p"), false).unwrap();
+        let mut history = History::open(&path, &subject("q"), false).unwrap();
+        assert!(history.trials.is_empty());
+        // Of which nothing came.
+        history = History::open(&path, &subject("p"), false).unwrap();
+        history.add(trial(1, 0)).unwrap();
         let error = |subject: &Subject| {
             let error = History::open(&path, subject, false).unwrap_err();
             assert!(error.is::<UsageError>());
@@ -238,7 +246,7 @@ mod tests {
         assert!(error(&other).contains("another specification"));
         other.refine = 2;
         assert!(error(&other).contains("another version"));
-        std::fs::write(&path, "bank notes\n").unwrap();
+        std::fs::write(&path, "bank\nnotes\n").unwrap();
         assert!(error(&subject("p")).contains("not a history"));
     }
 

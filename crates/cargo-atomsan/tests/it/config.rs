@@ -245,6 +245,18 @@ fn mistakes() {
             "expected a string, found integer",
             "",
         ),
+        (
+            "[[model]]\nfunction = \"f\"\nis = \"locks\"",
+            "3:6",
+            "`locks` is not what a function can be",
+            "did you mean `lock`?",
+        ),
+        (
+            "[[model]]\nis = \"lock\"",
+            "1:1",
+            "a model needs a function",
+            "add `function",
+        ),
         ("a = ", "1:5", "", ""),
         ("noise = 1\nnoise = 2", "2:1", "duplicate key", ""),
     ] {

@@ -373,9 +373,47 @@ fn a_refinement_that_cannot_run_says_why() {
     assert!(said.stderr.contains("cannot run ./none"), "{}", said.stderr);
     let said = atomsan(out.path(), &["refine", "true"]);
     assert_eq!(said.code, 1);
+    assert!(said.stderr.contains("nothing was seen"), "{}", said.stderr);
+}
+
+/// What a user says of their own functions.
+#[test]
+fn a_model_hides_implementation() {
+    let out = tempfile::tempdir().unwrap();
+    compile(
+        out.path(),
+        r#"
+        #include <pthread.h>
+        #include <stdatomic.h>
+        static atomic_long hits;
+        static void count_hit(void) {
+            atomic_store(&hits, atomic_load(&hits) + 1);
+        }
+        static void *worker(void *unused) {
+            for (int i = 0; i < 2000; i++)
+                count_hit();
+            return unused;
+        }
+        int main(void) {
+            pthread_t threads[2];
+            for (int i = 0; i < 2; i++)
+                pthread_create(&threads[i], 0, worker, 0);
+            for (int i = 0; i < 2; i++)
+                pthread_join(threads[i], 0);
+            return 0;
+        }
+        "#,
+    );
+    let said = run(out.path(), &[], 66);
     assert!(
-        said.stderr.contains("nothing was seen of it"),
+        said.stderr.contains("`count_hit` is not atomic"),
         "{}",
         said.stderr
     );
+    let model = "[[model]]\nfunction = \"count_*\"\nis = \"hidden\"\n";
+    fs::write(out.path().join("atomsan.toml"), model).unwrap();
+    for _ in 0..3 {
+        let said = atomsan(out.path(), &["run", "--noise", "./prog"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
 }
