@@ -387,7 +387,8 @@ fn a_model_hides_implementation() {
         #include <stdatomic.h>
         static atomic_long hits;
         static void count_hit(void) {
-            atomic_store(&hits, atomic_load(&hits) + 1);
+            long before = atomic_load(&hits);
+            atomic_store(&hits, before + 1);
         }
         static void *worker(void *unused) {
             for (int i = 0; i < 2000; i++)
