@@ -93,6 +93,8 @@ fn family(report: &Report) -> &'static str {
 fn lines(report: &Report) -> Option<(u32, u32)> {
     match *report.culprit.lines.as_slice() {
         [first, second] => Some((first.min(second), first.max(second))),
+        // Only one of the two places is known.
+        [only] => Some((only, only)),
         _ => None,
     }
 }

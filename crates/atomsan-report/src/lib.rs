@@ -8,11 +8,16 @@
 
 #[cfg(test)]
 mod examples;
+pub mod explain;
 mod fold;
 mod gather;
 pub mod json;
+pub mod junit;
 mod rank;
 pub mod resolve;
+pub mod sarif;
+pub mod source;
+pub mod story;
 pub mod terminal;
 mod words;
 
@@ -21,3 +26,4 @@ pub use gather::{Agreeing, gather};
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
+pub use source::Sources;
