@@ -71,7 +71,7 @@ fn description(finding: &Report, file: Option<&str>) -> String {
         };
         let meaning = match step.meaning.as_str() {
             "" => String::new(),
-            meaning => format!(": {meaning}"),
+            meaning => format!(", {meaning}"),
         };
         let (sign, thread, action) = (step.sign(), &step.thread, &step.action);
         lines.push(format!("{sign} {thread} {action}, at {at}{meaning}"));

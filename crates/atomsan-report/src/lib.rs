@@ -11,6 +11,7 @@ mod examples;
 pub mod explain;
 mod fold;
 mod gather;
+pub mod html;
 pub mod json;
 pub mod junit;
 mod rank;

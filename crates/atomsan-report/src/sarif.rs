@@ -6,6 +6,7 @@
 //! base directory are relative to it (`SRCROOT`), so a code host finds them in its checkout.
 
 use crate::explain::{self, Explanation};
+use crate::gather::gather;
 use crate::json::Document;
 use crate::rank::Rank;
 use crate::resolve::{Place, Report};
@@ -21,7 +22,13 @@ const SCHEMA: &str =
 const MOST_STEPS: usize = 10_000;
 
 /// All documents as one run.
-pub fn render(documents: &[Document], findings: &[Report], sources: &Sources) -> String {
+pub fn render(documents: &[Document], sources: &Sources) -> String {
+    let findings = gather(
+        documents
+            .iter()
+            .flat_map(|one| one.findings.clone())
+            .collect(),
+    );
     let rules: Vec<&Explanation> = (explain::ALL.iter())
         .filter(|rule| findings.iter().any(|one| one.anomaly == rule.code))
         .collect();
@@ -181,7 +188,7 @@ fn flows(told: &[Told], sources: &Sources) -> Vec<Value> {
 fn sentence(step: &Told) -> String {
     let mut text = format!("{} {} {}", step.sign(), step.thread, step.action);
     if !step.meaning.is_empty() {
-        let _ = write!(text, ": {}", step.meaning);
+        let _ = write!(text, ", {}", step.meaning);
     }
     text
 }

@@ -87,6 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         _ => {}
     }
+    args.recorded.render.refuse_without_file()?;
     let recordings = recorded::directory()?;
     let status = Command::new(cargo())
         .arg(&args.subcommand)

@@ -132,6 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut out = Output::open(args.render.output.as_deref())?;
     let mut exit = Exit::Clean;
     let mut products = Products::default();
+    let mut documents = Vec::new();
     for path in &args.files {
         let checked = check(args, path, &spec, &entries, &choices)?;
         products.add(&checked.checker)?;
@@ -142,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 process: None,
                 seconds: checked.seconds,
                 warnings: warnings(&checked, args.spec.is_some()),
-                stats: args.stats,
+                stats: args.stats || args.render.html,
             },
         );
         if document
@@ -158,13 +159,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         if args.quiet {
             continue;
         }
-        if args.render.json {
-            render::json(&mut out, std::slice::from_ref(&document))?;
-        } else {
+        if args.render.is_text() {
             write_text(&mut out, &checked, &document.findings, args)?;
+        } else if args.render.json {
+            render::documents(&mut out, &args.render, &[document])?;
+        } else {
+            documents.push(document);
         }
     }
-    products.write(&args.flags, &mut out, args.quiet || args.render.json)?;
+    if !documents.is_empty() {
+        render::documents(&mut out, &args.render, &documents)?;
+    }
+    let quiet = args.quiet || !args.render.is_text();
+    products.write(&args.flags, &mut out, quiet)?;
     Ok(exit)
 }
 
@@ -242,7 +249,7 @@ fn write_text(
     reports: &[Report],
     args: &Args,
 ) -> anyhow::Result<()> {
-    render::findings(out, reports)?;
+    render::findings(out, reports, &[])?;
     let events = checked.checker.events();
     for run in checked.checker.runs() {
         let shown = fold(run.findings.list()).len();

@@ -12,6 +12,7 @@ mod destination;
 mod document;
 mod engines;
 mod exit;
+mod explain;
 mod format_arg;
 mod generate;
 mod linker;
@@ -40,6 +41,7 @@ Examples:
   atomsan gen --events 1000000 -o t.atrace    a random trace
   atomsan cc prog.c -o prog                   compile C for checking; `c++` for C++
   atomsan run ./prog                          run it and check what its threads did
+  atomsan explain lost-update                 what a kind of finding means
 
 Exit status: 0 clean, 66 findings, 2 wrong usage, 1 anything else that failed.";
 
@@ -62,6 +64,7 @@ enum Command {
     Convert(convert::Args),
     Gen(generate::Args),
     Run(run::Args),
+    Explain(explain::Args),
     #[command(hide = true)]
     Recorded(recorded::Recorded),
     Cargo(cargo::Args),
@@ -93,6 +96,7 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Convert(args) => convert::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),
         Command::Cc(args) => cc::run(Language::C, &args),

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report};
+use atomsan_report::{Rank, Report, gather};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -159,6 +159,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
     };
     let mut exit = Exit::Clean;
     let mut seen = Seen::default();
+    let mut documents = Vec::new();
     for file in files {
         let recording = Recording::open(file)?;
         let options = Options {
@@ -178,7 +179,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
                 warnings: warnings(&counters),
-                stats: false,
+                stats: args.render.html,
             },
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
@@ -190,14 +191,18 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         {
             exit = Exit::Findings;
         }
-        if args.render.json {
-            render::json(&mut out, std::slice::from_ref(&document))?;
-        } else {
-            render::findings(&mut out, reports)?;
-        }
         seen.add(&counters, checker.events(), reports.len());
+        documents.push(document);
     }
-    if !args.render.json && !files.is_empty() {
+    if args.render.is_text() {
+        let all = documents.iter().flat_map(|one| one.findings.clone());
+        let findings = gather(all.collect());
+        seen.findings = findings.len();
+        render::findings(&mut out, &findings, &documents)?;
+    } else {
+        render::documents(&mut out, &args.render, &documents)?;
+    }
+    if args.render.is_text() && !files.is_empty() {
         out.write(|out| writeln!(out, "{seen}"))?;
     }
     Ok(exit)

@@ -35,6 +35,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let [name, arguments @ ..] = args.program.as_slice() else {
         return Ok(Exit::Usage);
     };
+    args.recorded.render.refuse_without_file()?;
     let recordings = recorded::directory()?;
     let status = Command::new(name)
         .args(arguments)
