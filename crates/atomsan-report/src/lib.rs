@@ -9,12 +9,17 @@
 mod accepted;
 #[cfg(test)]
 mod examples;
+pub mod explain;
 mod fold;
 mod gather;
+pub mod html;
 pub mod json;
-mod merge;
+pub mod junit;
 mod rank;
 pub mod resolve;
+pub mod sarif;
+pub mod source;
+pub mod story;
 pub mod terminal;
 mod unite;
 mod words;
@@ -23,8 +28,8 @@ pub use accepted::{Accepted, AcceptedBy};
 pub use fold::fold;
 pub use gather::{Agreeing, gather};
 pub use json::Document;
-pub use merge::merge;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
+pub use source::Sources;
 pub use unite::unite;
 pub use words::CODES;

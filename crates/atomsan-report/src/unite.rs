@@ -1,14 +1,11 @@
 //! Several documents as one: the shards of a test suite, several runs of a program.
 //!
-//! What was counted is added up, and the same mistake is one finding ([`gather()`]). A finding is
-//! accepted if it is wherever it was found: somebody who has not accepted it must not be told that
-//! everything is well.
+//! What was counted is added up, and the same mistake is one finding ([`gather()`]).
 
-use crate::accepted::Accepted;
 use crate::gather::gather;
 use crate::json::{Document, EngineSummary, Merged, Thread};
 use crate::resolve::Report;
-use std::collections::HashMap;
+use crate::source::Excerpt;
 
 /// Unites documents; `product` unites what two runs of an engine inferred, given its name.
 pub fn unite(
@@ -63,12 +60,15 @@ pub fn unite(
                 None => united.engines.push(summary),
             }
         }
+        for excerpt in document.sources {
+            unite_sources(&mut united.sources, excerpt);
+        }
         findings.extend(document.findings);
     }
     united.file = files.join(", ");
     united.engine = engines.join(",");
     united.threads = threads;
-    united.findings = unite_findings(findings);
+    united.findings = gather(findings);
     for engine in &mut united.engines {
         let by = |report: &Report| report.engine == engine.name;
         let ways = |one: &Report| [one].into_iter().chain(&one.also).filter(|r| by(r)).count();
@@ -108,32 +108,17 @@ fn unite_summaries(
     }
 }
 
-fn unite_findings(findings: Vec<Report>) -> Vec<Report> {
-    let mut accepted: HashMap<String, Option<Accepted>> = HashMap::new();
-    for report in &findings {
-        let mark = report.accepted.clone();
-        match accepted.get_mut(&report.fingerprint) {
-            Some(known) if mark.is_none() => *known = None,
-            Some(_) => {}
-            None => {
-                accepted.insert(report.fingerprint.clone(), mark);
-            }
-        }
+fn unite_sources(known: &mut Vec<Excerpt>, other: Excerpt) {
+    match known.iter_mut().find(|one| one.file == other.file) {
+        Some(one) => one.lines.extend(other.lines),
+        None => known.push(other),
     }
-    let mut findings = gather(findings);
-    for report in &mut findings {
-        report.accepted = accepted.remove(&report.fingerprint).flatten();
-        for other in &mut report.also {
-            other.accepted = None;
-        }
-    }
-    findings
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accepted::AcceptedBy;
+    use crate::accepted::{Accepted, AcceptedBy};
     use crate::examples::report;
 
     fn document(file: &str, findings: Vec<Report>) -> Document {

@@ -215,6 +215,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn checked(subcommand: &str, passed: &Passed) -> anyhow::Result<Exit> {
+    passed.recorded.render.refuse_without_file()?;
     let project = Project::find(&passed.arguments)?;
     let sources = project.workspace.sources(&passed.recorded.regions)?;
     let recordings = recorded::directory()?;

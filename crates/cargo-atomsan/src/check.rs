@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
-use atomsan_report::{Rank, Report, fold, terminal};
+use atomsan_report::{Rank, Report, fold};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
@@ -142,6 +142,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut out = Output::open(args.render.output.as_deref())?;
     let mut exit = Exit::Clean;
     let mut products = Products::default();
+    let mut documents = Vec::new();
     for path in &args.files {
         let checked = check(args, path, &spec, &entries, &choices)?;
         products.add(&checked.checker)?;
@@ -152,7 +153,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 process: None,
                 seconds: checked.seconds,
                 warnings: warnings(&checked, args.spec.is_some()),
-                stats: args.stats,
+                stats: args.stats || args.render.html,
             },
         );
         judge.judge(&mut document, |_| true);
@@ -165,15 +166,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         if args.quiet {
             continue;
         }
-        if args.render.json {
-            render::json(&mut out, std::slice::from_ref(&document))?;
-        } else {
+        if args.render.is_text() {
             write_text(&mut out, &checked, &document.findings, args)?;
+        } else if args.render.json {
+            render::documents(&mut out, &args.render, &[document])?;
+        } else {
+            documents.push(document);
         }
     }
-    products.write(&args.flags, &mut out, args.quiet || args.render.json)?;
+    if !documents.is_empty() {
+        render::documents(&mut out, &args.render, &documents)?;
+    }
+    let quiet = args.quiet || !args.render.is_text();
+    products.write(&args.flags, &mut out, quiet)?;
     let accepted = judge.finish()?;
-    if !args.quiet && !args.render.json {
+    if !quiet {
         for line in accepted {
             out.write(|out| writeln!(out, "{line}"))?;
         }
@@ -255,9 +262,8 @@ fn write_text(
     reports: &[Report],
     args: &Args,
 ) -> anyhow::Result<()> {
-    for report in reports.iter().filter(|report| report.accepted.is_none()) {
-        out.write(|out| terminal::write(out, report))?;
-    }
+    let counting = reports.iter().filter(|report| report.accepted.is_none());
+    render::findings(out, counting, &[])?;
     let events = checked.checker.events();
     for run in checked.checker.runs() {
         let shown = fold(run.findings.list()).len();

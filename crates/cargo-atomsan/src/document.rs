@@ -54,6 +54,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         threads: threads(checker),
         engines: runs.iter().map(summary).collect(),
         findings: reports(checker),
+        sources: Vec::new(),
     }
 }
 

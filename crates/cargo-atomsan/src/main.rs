@@ -6,6 +6,7 @@
 
 mod accept;
 mod baseline;
+mod browser;
 
 mod cargo;
 mod cc;
@@ -17,6 +18,7 @@ mod destination;
 mod document;
 mod engines;
 mod exit;
+mod explain;
 mod format_arg;
 mod generate;
 mod last;
@@ -54,6 +56,7 @@ Examples:
   atomsan gen --events 1000000 -o t.atrace    a random trace
   atomsan cc prog.c -o prog                   compile C for checking; `c++` for C++
   atomsan run ./prog                          run it and check what its threads did
+  atomsan explain lost-update                 what a kind of finding means
 
 Exit status: 0 clean, 66 findings, 2 wrong usage, 1 anything else that failed.";
 
@@ -79,6 +82,7 @@ enum Command {
     Refine(refine::Args),
     Report(report::Args),
     Run(run::Args),
+    Explain(explain::Args),
     #[command(hide = true)]
     Recorded(recorded::Recorded),
     Cargo(cargo::Args),
@@ -152,6 +156,7 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Refine(args) => refine::run(&args, refine::Of::Program),
         Command::Report(args) => report::run(&args, &last::place()?),
         Command::Run(args) => run::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),
         Command::Cc(args) => cc::run(Language::C, &args.arguments),

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, terminal, unite};
+use atomsan_report::{Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -225,7 +225,7 @@ fn check_files(
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
                 warnings: warnings(&counters),
-                stats: false,
+                stats: args.render.html,
             },
         );
         judge.judge(&mut document, shown);
@@ -240,13 +240,12 @@ fn check_files(
     }
     let least = args.fail_on.into();
     let found = documents.iter().any(|one| accept::counts(one, least));
-    if args.render.json {
-        render::json(&mut out, &documents)?;
+    if !args.render.is_text() {
+        render::documents(&mut out, &args.render, &documents)?;
     } else if !files.is_empty() {
         let all = unite(documents, products::unite);
-        for report in accept::counting(&all) {
-            out.write(|out| terminal::write(out, report))?;
-        }
+        let one = std::slice::from_ref(&all);
+        render::findings(&mut out, accept::counting(&all), one)?;
         seen.findings = accept::counting(&all).count();
         out.write(|out| writeln!(out, "{seen}"))?;
         for line in accepted {

@@ -4,15 +4,16 @@ use crate::accept;
 use crate::exit::{Exit, UsageError};
 use crate::output::{self, Output};
 use crate::render;
-use crate::{merge, products};
+use crate::{browser, merge, products};
 use anyhow::Context as _;
-use atomsan_report::{AcceptedBy, Document, Rank, terminal, unite};
+use atomsan_report::{AcceptedBy, Document, Rank, unite};
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
   cargo atomsan report                     the last run in this workspace, for a person
-  cargo atomsan report --json -o all.json
+  cargo atomsan report --html --open
+  cargo atomsan report --sarif -o atomsan.sarif
   atomsan report                           the last `atomsan run`
   atomsan report shard-1.json shard-2.json
 
@@ -29,6 +30,10 @@ pub(crate) struct Args {
     /// Show findings of low rank, too
     #[arg(long)]
     all: bool,
+
+    /// Show the page in a browser
+    #[arg(long, requires = "html")]
+    open: bool,
 
     #[command(flatten)]
     render: render::Flags,
@@ -55,19 +60,29 @@ pub(crate) fn run(args: &Args, last: &Path) -> anyhow::Result<Exit> {
         let shown = |rank: Rank| args.all || rank > Rank::Low;
         document.findings.retain(|report| shown(report.rank));
     }
-    let mut out = Output::open(args.render.output.as_deref())?;
-    if args.render.json {
-        render::json(&mut out, &documents)?;
-    } else {
+    if args.render.is_text() {
+        let mut out = Output::open(args.render.output.as_deref())?;
         text(&mut out, &unite(documents, products::unite))?;
+        return Ok(Exit::Clean);
+    }
+    // A browser needs a file.
+    let page = last.with_extension("html");
+    let output = match &args.render.output {
+        None if args.open => Some(page.as_path()),
+        output => output.as_deref(),
+    };
+    let mut out = Output::open(output)?;
+    render::documents(&mut out, &args.render, &documents)?;
+    drop(out);
+    if let Some(path) = output.filter(|_| args.open) {
+        browser::open(path);
     }
     Ok(Exit::Clean)
 }
 
 fn text(out: &mut Output, document: &Document) -> anyhow::Result<()> {
-    for report in accept::counting(document) {
-        out.write(|out| terminal::write(out, report))?;
-    }
+    let documents = std::slice::from_ref(document);
+    render::findings(out, accept::counting(document), documents)?;
     let found = accept::counting(document).count() as u64;
     let merged = document.merged.clone().unwrap_or_default();
     let summary = format!(

@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let [name, arguments @ ..] = args.program.as_slice() else {
         return Ok(Exit::Usage);
     };
+    args.recorded.render.refuse_without_file()?;
     let runtime = runtime::directory()?;
     let sources = sources(&args.recorded.regions)?;
     let program = program::look_at(name);
