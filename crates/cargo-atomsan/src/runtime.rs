@@ -40,7 +40,8 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     LIBRARY.hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
-    executable.hash(&mut hasher);
+    // Another version of this executable may have other names for itself.
+    links(&executable).hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
     if !directory.join(LAST).exists() {
         unpack(&directory, &executable)
@@ -63,13 +64,9 @@ pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     Ok(base.join("atomsan"))
 }
 
-/// Several processes may do this at once, so each file comes into place as a whole.
-fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
-    let temporary = directory.join(format!("new.{}", std::process::id()));
-    fs::write(&temporary, LIBRARY)?;
-    fs::rename(&temporary, directory.join(NAME))?;
-    for (name, target) in [
+/// Names in the directory, and what they stand for.
+fn links(executable: &Path) -> [(&'static str, &Path); 11] {
+    [
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),
         ("libtsan.so.2", Path::new(NAME)),
@@ -81,7 +78,16 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
         (cc::NAME, executable),
         (cc::CPP_NAME, executable),
         (LAST, executable),
-    ] {
+    ]
+}
+
+/// Several processes may do this at once, so each file comes into place as a whole.
+fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let temporary = directory.join(format!("new.{}", std::process::id()));
+    fs::write(&temporary, LIBRARY)?;
+    fs::rename(&temporary, directory.join(NAME))?;
+    for (name, target) in links(executable) {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;
         fs::rename(&temporary, directory.join(name))?;

@@ -2,6 +2,7 @@
 
 mod accept;
 mod check;
+mod ci;
 mod config;
 mod living;
 mod programs;
