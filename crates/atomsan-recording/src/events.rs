@@ -19,48 +19,16 @@ use crate::format::{GUARD, Kind};
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
+use crate::whose::Options;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
-
-/// Whose functions are regions.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Directories of the user's sources; if there are none, everything is the user's that is
-    /// not the toolchain's, the system's or a package's.
-    pub roots: Vec<PathBuf>,
-}
-
-impl Options {
-    fn is_users(&self, file: &str) -> bool {
-        const OTHERS: [&str; 6] = [
-            "/rustc/",
-            "/rust/deps/",
-            "/usr/",
-            "/.cargo/registry/",
-            "/.cargo/git/",
-            "/.rustup/",
-        ];
-        // The standard library's files are named by where it was built.
-        if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
-            return false;
-        }
-        if self.roots.is_empty() {
-            !OTHERS.iter().any(|other| file.contains(other))
-        } else {
-            self.roots
-                .iter()
-                .any(|root| std::path::Path::new(file).starts_with(root))
-        }
-    }
-}
 
 /// A chain of calls: a function on top of another chain.
 #[derive(Clone, Copy, Debug)]

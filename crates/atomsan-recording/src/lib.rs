@@ -10,6 +10,7 @@
 //! * [`symbols`]: what the program counters stand for.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
 //! * [`cells`]: which bytes are one variable.
+//! * [`whose`]: whose a function is.
 //! * [`events`]: all of it put together.
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,8 @@ pub mod format;
 pub mod models;
 pub mod order;
 pub mod symbols;
+pub mod whose;
 
-pub use events::{Events, Options};
+pub use events::Events;
 pub use file::Recording;
+pub use whose::Options;
