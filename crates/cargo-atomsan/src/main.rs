@@ -7,6 +7,7 @@
 mod cargo;
 mod cc;
 mod check;
+mod child;
 mod convert;
 mod destination;
 mod document;
@@ -18,12 +19,15 @@ mod linker;
 mod memory;
 mod output;
 mod products;
+mod program;
 mod progress;
 mod recorded;
 mod render;
 mod run;
 mod runtime;
+mod rustc;
 mod stats;
+mod toolchain;
 
 use cc::Language;
 use clap::{Parser, Subcommand};
@@ -71,12 +75,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().map(PathBuf::from).unwrap_or_default();
-    let done = if name.file_name().is_some_and(|name| name == linker::NAME) {
-        linker::run(&arguments.collect::<Vec<_>>())
-    } else {
-        run_command(Cli::parse())
+    let name = std::env::args_os()
+        .next()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let name = name.file_name().unwrap_or_default().to_owned();
+    let rest = || std::env::args_os().skip(1).collect::<Vec<_>>();
+    let done = match name.to_str() {
+        Some(linker::NAME) => linker::run(&rest()),
+        Some(rustc::NAME) => rustc::run(&rest()),
+        Some(rustc::DOC_NAME) => rustc::run_doc(&rest()),
+        Some(cc::NAME) => cc::run(Language::C, &rest()),
+        Some(cc::CPP_NAME) => cc::run(Language::Cpp, &rest()),
+        _ => run_command(Cli::parse()),
     };
     let exit = done.unwrap_or_else(|error| {
         anstream::eprintln!("{}: {error:#}", output::error_word());
@@ -95,8 +106,8 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Run(args) => run::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),
-        Command::Cc(args) => cc::run(Language::C, &args),
-        Command::Cpp(args) => cc::run(Language::Cpp, &args),
+        Command::Cc(args) => cc::run(Language::C, &args.arguments),
+        Command::Cpp(args) => cc::run(Language::Cpp, &args.arguments),
     }
 }
 

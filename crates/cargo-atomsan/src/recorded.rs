@@ -6,12 +6,13 @@ use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::progress::Progress;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, terminal};
+use atomsan_report::{Rank, Report, merge, terminal};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,9 +31,15 @@ pub(crate) struct Args {
     )]
     pub(crate) engine: Vec<String>,
 
-    /// Whose functions should be atomic
-    #[arg(long, value_name = "WHOSE", default_value = "workspace")]
-    pub(crate) regions: RegionsArg,
+    /// Whose functions should be atomic, besides the user's own: workspace, direct, all, or names of
+    /// crates (of directories, where cargo has not built the program)
+    #[arg(
+        long,
+        value_name = "WHOSE",
+        value_delimiter = ',',
+        default_value = "workspace"
+    )]
+    pub(crate) regions: Vec<Whose>,
 
     /// Which functions should be atomic and which not
     #[arg(long, value_name = "FILE")]
@@ -65,12 +72,28 @@ pub(crate) struct Args {
     flags: engines::Flags,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum RegionsArg {
+/// Whose functions should be atomic; the user's own always.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
     /// The user's own.
     Workspace,
+    /// Those of the packages that the user's own depend on directly.
+    Direct,
     /// All that are instrumented.
     All,
+    /// Those of a package; of a program that was not built by cargo, a directory.
+    Named(String),
+}
+
+impl From<&str> for Whose {
+    fn from(name: &str) -> Whose {
+        match name {
+            "workspace" => Whose::Workspace,
+            "direct" => Whose::Direct,
+            "all" => Whose::All,
+            _ => Whose::Named(name.to_owned()),
+        }
+    }
 }
 
 /// A number of bytes: `2G`, `512M`, `65536`.
@@ -132,23 +155,29 @@ pub(crate) struct Recorded {
 
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
-    let exit = check_files(std::slice::from_ref(&recorded.file), &[], &recorded.args);
+    let files = std::slice::from_ref(&recorded.file);
+    let exit = check_files(files, &Options::default(), &recorded.args);
     let _ = std::fs::remove_file(&recorded.file);
     exit
 }
 
-/// Checks all recordings in a directory; `roots` are the user's sources.
-pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
+/// Checks all recordings in a directory; `sources` says which functions are the user's.
+pub(crate) fn check_all(directory: &Path, sources: &Options, args: &Args) -> anyhow::Result<Exit> {
+    check_files(&recordings(directory)?, sources, args)
+}
+
+/// The recordings in a directory.
+pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "rec"))
         .collect();
     files.sort();
-    check_files(&files, roots, args)
+    Ok(files)
 }
 
-fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
+fn check_files(files: &[PathBuf], sources: &Options, args: &Args) -> anyhow::Result<Exit> {
     let spec = match &args.spec {
         Some(path) => check::read_spec(path)?,
         None => Spec::default(),
@@ -157,19 +186,17 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
     };
-    let mut exit = Exit::Clean;
     let mut seen = Seen::default();
-    for file in files {
+    let mut documents = Vec::new();
+    let mut progress = Progress::new("checking");
+    for (at, file) in files.iter().enumerate() {
         let recording = Recording::open(file)?;
-        let options = Options {
-            roots: if args.regions == RegionsArg::All {
-                vec!["/".into()]
-            } else {
-                roots.to_vec()
-            },
-        };
         let started = Instant::now();
-        let checker = check(&recording, options, &spec, args)?;
+        let (before, total) = (seen.events, files.len() as u64);
+        let total = (total > 1).then_some(total);
+        let checker = check(&recording, sources, &spec, args, |events| {
+            progress.update(before + events, at as u64, total);
+        })?;
         let counters = recording.counters();
         let mut document = document(
             &checker,
@@ -183,33 +210,32 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
         document.findings.retain(shown);
-        let reports = &document.findings;
-        if reports
-            .iter()
-            .any(|report| report.rank >= args.fail_on.into())
-        {
-            exit = Exit::Findings;
-        }
-        if args.render.json {
-            render::json(&mut out, std::slice::from_ref(&document))?;
-        } else {
-            for report in reports {
-                out.write(|out| terminal::write(out, report))?;
-            }
-        }
-        seen.add(&counters, checker.events(), reports.len());
+        seen.add(&counters, checker.events());
+        documents.push(document);
     }
-    if !args.render.json && !files.is_empty() {
+    drop(progress);
+    let counts = |report: &Report| report.rank >= args.fail_on.into();
+    let found = (documents.iter()).any(|document| document.findings.iter().any(counts));
+    if args.render.json {
+        render::json(&mut out, &documents)?;
+    } else if !files.is_empty() {
+        let reports = merge(documents.into_iter().map(|document| document.findings));
+        for report in &reports {
+            out.write(|out| terminal::write(out, report))?;
+        }
+        seen.findings = reports.len();
         out.write(|out| writeln!(out, "{seen}"))?;
     }
-    Ok(exit)
+    Ok(if found { Exit::Findings } else { Exit::Clean })
 }
 
+/// `progress` is told how many events there were.
 fn check(
     recording: &Recording,
-    options: Options,
+    sources: &Options,
     spec: &Spec,
     args: &Args,
+    mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
@@ -222,11 +248,12 @@ fn check(
         )?),
         None => None,
     };
-    for mut batch in Events::new(recording, options) {
+    for mut batch in Events::new(recording, sources.clone()) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
         checker.batch(&mut batch);
+        progress(checker.events());
     }
     checker.finish();
     if let Some(kept) = kept {
@@ -278,16 +305,20 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, counters: &Counters, events: u64, findings: usize) {
+    fn add(&mut self, counters: &Counters, events: u64) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        self.findings += findings;
         let process = counters.pid;
         let named = warnings(counters).into_iter();
         self.warnings
             .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
+}
+
+fn counted(count: u64, what: &str, plural: &str) -> String {
+    let ending = if count == 1 { "" } else { plural };
+    format!("{} {what}{ending}", output::grouped(count))
 }
 
 impl std::fmt::Display for Seen {
@@ -299,10 +330,10 @@ impl std::fmt::Display for Seen {
         };
         write!(
             f,
-            "atomsan: {verdict} in {} shared events of {} threads in {} processes",
-            output::grouped(self.events),
-            output::grouped(self.threads),
-            output::grouped(self.processes),
+            "atomsan: {verdict} in {} of {} in {}",
+            counted(self.events, "shared event", "s"),
+            counted(self.threads, "thread", "s"),
+            counted(self.processes, "process", "es"),
         )?;
         self.warnings
             .iter()

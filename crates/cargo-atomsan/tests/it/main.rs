@@ -2,6 +2,7 @@
 
 mod check;
 mod programs;
+mod projects;
 mod published;
 mod recording;
 mod support;
