@@ -1,6 +1,7 @@
 //! Tests through the front door: the `atomsan` binary, as a user or a script calls it.
 
 mod check;
+mod compilers;
 mod programs;
 mod projects;
 mod published;
