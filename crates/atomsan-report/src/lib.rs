@@ -2,22 +2,28 @@
 //!
 //! Engines speak in ids. [`fold()`] leaves one finding for each mistake, and [`resolve()`] turns
 //! it into a [`Report`]: names, places, a [`Rank`], a fingerprint that survives edits; [`agree()`]
-//! merges what several engines say, and [`merge()`] what several processes show. The renderers
+//! merges what several engines say. The renderers
 //! ([`terminal`], [`json`]) only ever see reports.
 #![forbid(unsafe_code)]
 
-mod agree;
+#[cfg(test)]
+mod examples;
+pub mod explain;
 mod fold;
+mod gather;
 pub mod json;
-mod merge;
+pub mod junit;
 mod rank;
 pub mod resolve;
+pub mod sarif;
+pub mod source;
+pub mod story;
 pub mod terminal;
 mod words;
 
-pub use agree::{Agreeing, agree};
 pub use fold::fold;
+pub use gather::{Agreeing, gather};
 pub use json::Document;
-pub use merge::merge;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
+pub use source::Sources;

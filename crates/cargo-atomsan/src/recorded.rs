@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, merge, terminal};
+use atomsan_report::{Document, Rank, Report, gather};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -219,14 +219,27 @@ fn check_files(files: &[PathBuf], sources: &Options, args: &Args) -> anyhow::Res
     if args.render.json {
         render::json(&mut out, &documents)?;
     } else if !files.is_empty() {
-        let reports = merge(documents.into_iter().map(|document| document.findings));
-        for report in &reports {
-            out.write(|out| terminal::write(out, report))?;
-        }
-        seen.findings = reports.len();
+        let findings = over_all(&documents);
+        seen.findings = findings.len();
+        render::findings(&mut out, &findings)?;
         out.write(|out| writeln!(out, "{seen}"))?;
     }
     Ok(if found { Exit::Findings } else { Exit::Clean })
+}
+
+/// What was found in any process, each mistake once.
+fn over_all(documents: &[Document]) -> Vec<Report> {
+    let all = documents.iter().flat_map(|one| one.findings.clone());
+    let mut findings = gather(all.collect());
+    for finding in &mut findings {
+        let same = |report: &Report| report.fingerprint == finding.fingerprint;
+        let shows = |document: &&Document| document.findings.iter().any(same);
+        let processes = documents.iter().filter(shows).count();
+        if processes > 1 {
+            finding.notes.push(format!("in {processes} processes"));
+        }
+    }
+    findings
 }
 
 /// `progress` is told how many events there were.
