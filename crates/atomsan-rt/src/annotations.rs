@@ -5,7 +5,7 @@
 //! *pre* and *post* is their implementation, and not looked at. Of functions that ask for reports
 //! there are none to give.
 
-use crate::format::Kind;
+use crate::format::{FIRST, Kind, first_word, second_word};
 use crate::locks::{acquired, guarded, record, step};
 use crate::ownership;
 use crate::platform::exported_with_caller;
@@ -94,6 +94,39 @@ extern "C-unwind" fn begin_region(label: usize, pc: u64) {
     record(|thread| thread.append_step(Kind::Begin, label as u64, pc));
 }
 
+/// A label of Rust's, which does not end with a zero byte.
+extern "C-unwind" fn begin_region_str(label: usize, len: usize, pc: u64) {
+    record(|thread| {
+        let first = first_word(Kind::Begin, 0, label as u64);
+        thread.append([first, second_word(short(len), pc)]);
+        thread.next_epoch();
+    });
+}
+
+/// The length of a label; what is too long is cut off.
+fn short(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+extern "C-unwind" fn member(
+    name: usize,
+    name_len: usize,
+    place: usize,
+    len: usize,
+    first: u32,
+    pc: u64,
+) {
+    record(|thread| {
+        let flag = if first != 0 { FIRST } else { 0 };
+        thread.append([
+            first_word(Kind::Member, 0, place as u64),
+            second_word(short(name_len), pc),
+            len as u64,
+            name as u64 | flag,
+        ]);
+    });
+}
+
 extern "C-unwind" fn end_region(pc: u64) {
     record(|thread| thread.append_step(Kind::End, 0, pc));
 }
@@ -113,6 +146,8 @@ exported_with_caller! {
     "rcx" AnnotateHappensBefore => happens_before;
     "rcx" AnnotateHappensAfter => happens_after;
     "rsi" __atomsan_begin => begin_region;
+    "rdx" __atomsan_begin_str => begin_region_str;
+    "r9" __atomsan_set => member;
     "rdi" __atomsan_end => end_region;
     "rdi" __atomsan_yield => yield_point;
 }
