@@ -13,15 +13,14 @@ const BOUNDS: &str = r#"
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t start;
 static long low, high;
-static long part(long *of) {
-    pthread_mutex_lock(&lock);
-    long seen = *of;
-    pthread_mutex_unlock(&lock);
-    return seen;
-}
 static long width(void) {
-    long from = part(&low);
-    return part(&high) - from;
+    pthread_mutex_lock(&lock);
+    long from = low;
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&lock);
+    long to = high;
+    pthread_mutex_unlock(&lock);
+    return to - from;
 }
 static void move(void) {
     pthread_mutex_lock(&lock);
