@@ -121,6 +121,9 @@ fn is_clang(compiler: &OsStr) -> bool {
 fn added(asked: &Asked, runtime: &Path, clang: bool) -> Vec<OsString> {
     // For the macros that it defines.
     let mut added: Vec<OsString> = vec!["-fsanitize=thread".into()];
+    if asked.compiles {
+        added.extend(["-isystem".into(), runtime.join(runtime::INCLUDE).into()]);
+    }
     if asked.stage >= Stage::Compile && asked.compiles {
         let only: &[&str] = if clang {
             &[
@@ -169,7 +172,8 @@ mod tests {
             added.join(OsStr::new(" ")).into_string().unwrap()
         };
         for clang in [false, true] {
-            assert!(!added("-c a.c", clang).contains("/rt"));
+            assert!(!added("-c a.c", clang).contains("-L/rt"));
+            assert!(added("-E a.c", clang).contains("-isystem /rt/include"));
             assert!(added("a.o -o a", clang).contains("-L/rt -Wl,-rpath,/rt"));
             // clang objects to what it has no use for.
             assert!(!added("a.o -o a", clang).contains("-mllvm"));
