@@ -11,6 +11,7 @@
 //! in every schedule. No event says that, so that engines which look at other schedules would
 //! take it for a conflict; the accesses of an initialiser are left out.
 
+mod annotations;
 mod calls;
 mod looks;
 
@@ -82,6 +83,8 @@ struct Thread {
     stack: Vec<Call>,
     /// The functions of the user's that it is in; `None` for one that is part of another.
     open: Vec<Option<FunctionId>>,
+    /// The regions that the program has begun: how many functions were open then.
+    blocks: Vec<usize>,
     /// The bottom-most of them.
     entry: Option<FunctionId>,
     /// Its `Enter`, until it is clear that it is not the closure of a test.
@@ -306,7 +309,10 @@ impl<'a> Events<'a> {
         };
         self.batch.definitions.push(Definition::Var(names::Var {
             name: name.into(),
-            object: object.map(|(_, id)| id),
+            object: self
+                .annotations
+                .set_of(address)
+                .or(object.map(|(_, id)| id)),
             volatile: false,
         }));
     }
@@ -478,6 +484,7 @@ impl<'a> Events<'a> {
             Kind::Exit => return self.exit(slot),
             Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
+            Kind::Member => return self.member(slot, record),
             _ => {}
         }
         if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
@@ -592,6 +599,9 @@ impl<'a> Events<'a> {
             _ => return,
         };
         self.emit(slot, site, op);
+        if matches!(op, Op::Yield | Op::Fork(_)) {
+            self.split(slot, site);
+        }
     }
 
     /// A scope of threads ends when its count of them has become 0. They are joined by that, though
@@ -619,6 +629,7 @@ impl<'a> Events<'a> {
         while let Some((&lock, _)) = self.locks.range(range.clone()).next() {
             self.locks.remove(&lock);
         }
+        self.annotations.renew(&range);
         if !self.cells.is_shared(&range) {
             return;
         }

@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, unite};
+use atomsan_report::{Document, Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -243,7 +243,7 @@ fn check_files(
     if !args.render.is_text() {
         render::documents(&mut out, &args.render, &documents)?;
     } else if !files.is_empty() {
-        let all = unite(documents, products::unite);
+        let all = over_all(&documents);
         let one = std::slice::from_ref(&all);
         render::findings(&mut out, accept::counting(&all), one)?;
         seen.findings = accept::counting(&all).count();
@@ -253,6 +253,20 @@ fn check_files(
         }
     }
     Ok(if found { Exit::Findings } else { Exit::Clean })
+}
+
+/// What was found in any process, each mistake once.
+fn over_all(documents: &[Document]) -> Document {
+    let mut all = unite(documents.to_vec(), products::unite);
+    for finding in &mut all.findings {
+        let same = |report: &Report| report.fingerprint == finding.fingerprint;
+        let shows = |document: &&Document| document.findings.iter().any(same);
+        let processes = documents.iter().filter(shows).count();
+        if processes > 1 {
+            finding.notes.push(format!("in {processes} processes"));
+        }
+    }
+    all
 }
 
 /// `progress` is told how many events there were.

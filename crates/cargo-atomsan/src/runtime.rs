@@ -13,6 +13,7 @@
 //! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
 //! | `atomsan-rustc`, `atomsan-rustdoc` | this executable, between cargo and these (see [`rustc`]) |
 //! | `atomsan-cc`, `atomsan-c++` | this executable, as a compiler, for builds that want one word (see [`crate::cc`]) |
+//! | `include/atomsan.h` | C and C++ programs that have something to say to the checker |
 
 use crate::{cc, linker, rustc};
 use anyhow::{Context as _, bail};
@@ -26,6 +27,11 @@ const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatomsan_rt.s
 /// The only platform that programs are checked on.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+const HEADER: &str = include_str!("../../../include/atomsan.h");
+
+/// The directory of headers, in the runtime's.
+pub(crate) const INCLUDE: &str = "include";
+
 /// The library's name for the linker.
 pub(crate) const NAME: &str = "libatomsan_rt.so";
 
@@ -38,10 +44,12 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
         );
     }
     let mut hasher = DefaultHasher::new();
-    LIBRARY.hash(&mut hasher);
+    (LIBRARY, HEADER).hash(&mut hasher);
+    HEADER.hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
     // Another version of this executable may have other names for itself.
     links(&executable).hash(&mut hasher);
+    HEADER.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
     if !directory.join(LAST).exists() {
         unpack(&directory, &executable)
@@ -51,7 +59,7 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
 }
 
 /// The file that is unpacked last.
-const LAST: &str = "checker";
+const LAST: &str = cc::CPP_NAME;
 
 /// A directory for what is kept between runs.
 pub(crate) fn cache() -> anyhow::Result<PathBuf> {
@@ -76,7 +84,7 @@ fn links(executable: &Path) -> [(&'static str, &Path); 11] {
         (rustc::NAME, executable),
         (rustc::DOC_NAME, executable),
         (cc::NAME, executable),
-        (cc::CPP_NAME, executable),
+        ("checker", executable),
         (LAST, executable),
     ]
 }
@@ -87,6 +95,9 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
     let temporary = directory.join(format!("new.{}", std::process::id()));
     fs::write(&temporary, LIBRARY)?;
     fs::rename(&temporary, directory.join(NAME))?;
+    fs::create_dir_all(directory.join(INCLUDE))?;
+    fs::write(&temporary, HEADER)?;
+    fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
     for (name, target) in links(executable) {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;

@@ -1,11 +1,14 @@
 //! Tests through the front door: the `atomsan` binary, as a user or a script calls it.
 
 mod accept;
+mod annotations;
 mod check;
 mod ci;
+mod compilers;
 mod config;
 mod living;
 mod programs;
+mod projects;
 mod published;
 mod recording;
 mod support;
