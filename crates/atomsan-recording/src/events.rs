@@ -134,7 +134,7 @@ struct Thread {
     looks: Looks,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
-    scoped: Vec<(usize, ThreadId)>,
+    scoped: Vec<(usize, u64)>,
 }
 
 /// An iterator over the events of a recording.
@@ -600,7 +600,7 @@ impl<'a> Events<'a> {
                 let child = self.thread_id(record.subject);
                 if place.scopes {
                     let depth = self.threads[slot].stack.len();
-                    self.threads[slot].scoped.push((depth, child));
+                    self.threads[slot].scoped.push((depth, record.subject));
                 }
                 self.emit(slot, site, Op::Fork(child));
                 return self.split(slot, site);
@@ -641,6 +641,10 @@ impl<'a> Events<'a> {
         let depth = self.threads[slot].stack.len();
         self.split(slot, place.site);
         while let Some((_, child)) = self.threads[slot].scoped.pop_if(|(at, _)| *at >= depth) {
+            if let Some(survey) = &mut self.survey {
+                survey.join(slot, child);
+            }
+            let child = self.thread_id(child);
             self.emit(slot, place.site, Op::Join(child));
         }
     }

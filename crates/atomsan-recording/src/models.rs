@@ -13,6 +13,9 @@ pub enum Family {
     FutexMutex,
     /// std's futex reader-writer lock: the low 30 bits count the readers, all ones is a writer.
     FutexRwLock,
+    /// The reader-writer lock of `spin`, and of those that have taken it over: bit 0 is a writer,
+    /// bit 1 a reader that may become one, and readers are counted from bit 2.
+    SpinRwLock,
     /// Implementation of something that has no meaning for atomicity, or whose meaning comes
     /// from elsewhere.
     Hidden,
@@ -97,7 +100,16 @@ const TABLE: &[(&str, Family)] = &[
     ("crossbeam_epoch::", Family::Hidden),
     ("crossbeam_queue::", Family::Hidden),
     ("crossbeam_utils::", Family::Hidden),
-    ("dashmap::lock::", Family::Hidden),
+    ("dashmap::lock::", Family::SpinRwLock),
+    ("spin::rwlock::", Family::SpinRwLock),
+    ("spin::", Family::Hidden),
+    ("event_listener::", Family::Hidden),
+    ("concurrent_queue::", Family::Hidden),
+    ("async_channel::", Family::Hidden),
+    ("async_lock::", Family::Hidden),
+    ("flume::", Family::Hidden),
+    ("lazy_static::", Family::Hidden),
+    ("thread_local::", Family::Hidden),
     ("futures_channel::", Family::Hidden),
     ("once_cell::", Family::Hidden),
     ("rayon_core::", Family::Hidden),
@@ -144,7 +156,7 @@ const WAITING: &[(&str, &[&str])] = &[
     ("parking_lot::condvar::Condvar", &["wait_until_internal"]),
     (
         "event_listener::",
-        &["wait", "wait_timeout", "wait_deadline"],
+        &["listen", "wait", "wait_timeout", "wait_deadline"],
     ),
     ("async_channel::", &["recv_blocking", "send_blocking"]),
     (
@@ -229,6 +241,16 @@ impl Family {
                 (before, after) if after + 1 == before => Some(Change::ReleaseShared),
                 _ => None,
             },
+            Family::SpinRwLock => match (before & 1, after & 1) {
+                (0, 1) => Some(Change::Acquire),
+                (1, 0) if after >> 2 > before >> 2 => Some(Change::Downgrade),
+                (1, 0) => Some(Change::Release),
+                // A reader that finds a writer takes itself back.
+                (1, _) => None,
+                _ if after >> 1 > before >> 1 => Some(Change::AcquireShared),
+                _ if after >> 1 < before >> 1 => Some(Change::ReleaseShared),
+                _ => None,
+            },
             Family::Hidden => None,
         }
     }
@@ -267,6 +289,29 @@ mod tests {
         assert_eq!(lock.change(0, 1), Some(Change::AcquireShared));
         assert_eq!(lock.change(2, 1), Some(Change::ReleaseShared));
         assert_eq!(lock.change(1, 1 | waiting), None, "only a waiter came");
+    }
+
+    #[test]
+    fn a_reader_writer_lock_that_spins() {
+        let lock = Family::SpinRwLock;
+        assert_eq!(lock.change(0, 1), Some(Change::Acquire));
+        assert_eq!(lock.change(1, 0), Some(Change::Release));
+        assert_eq!(lock.change(4, 8), Some(Change::AcquireShared));
+        assert_eq!(lock.change(8, 4), Some(Change::ReleaseShared));
+        assert_eq!(lock.change(1, 5), None, "in vain");
+        assert_eq!(lock.change(5, 1), None, "and back");
+        assert_eq!(lock.change(5, 4), Some(Change::Release));
+    }
+
+    #[test]
+    fn functions_that_wait() {
+        assert!(waits("std::sync::mpsc::Receiver<T>::recv"));
+        assert!(waits(
+            "<crossbeam_channel::channel::Receiver<u32>>::recv_timeout"
+        ));
+        assert!(!waits("std::sync::mpsc::Receiver<T>::try_recv"));
+        assert!(!waits("crossbeam_channel::flavors::list::Channel<T>::send"));
+        assert!(!waits("bank::Receiver::recv"));
     }
 
     #[test]
