@@ -24,7 +24,7 @@ use crate::symbols::{Frame, Symbols};
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
-use looks::Looks;
+use looks::{Looks, Repeated};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -168,6 +168,7 @@ pub struct Events<'a> {
     spinning: HashSet<u32, FxBuildHasher>,
     /// In the first pass: what is found out for the second.
     survey: Option<Survey>,
+    repeated: Vec<Repeated>,
     findings: Findings,
     batch: Batch,
 }
@@ -208,9 +209,11 @@ impl<'a> Events<'a> {
         while first.next().is_some() {}
         first.cells.restart();
         let mut second = Events::pass(recording, options, first.symbols, first.cells);
+        let handed_over = first.survey.map(Survey::finish).unwrap_or_default();
+        let pure = (first.repeated.iter()).filter(|look| look.is_pure(&handed_over));
         second.findings = Findings {
-            handed_over: first.survey.map(Survey::finish).unwrap_or_default(),
-            ..first.findings
+            repeated: pure.map(|look| look.position).collect(),
+            handed_over,
         };
         second
     }
@@ -249,6 +252,7 @@ impl<'a> Events<'a> {
             places: FxMap::default(),
             spinning: HashSet::default(),
             survey: None,
+            repeated: Vec::new(),
             findings: Findings::default(),
             batch: Batch::default(),
         };
@@ -396,7 +400,8 @@ impl<'a> Events<'a> {
 
     /// The thread waits for others: every region that it is in is split here.
     fn split(&mut self, slot: usize, site: SiteId) {
-        if !self.threads[slot].waiting {
+        let thread = &self.threads[slot];
+        if !thread.waiting && thread.acquiring.is_none() {
             self.emit(slot, site, Op::Yield);
             self.threads[slot].waiting = true;
         }
@@ -425,7 +430,8 @@ impl<'a> Events<'a> {
             touched.push(event);
         }
         *waiting = false;
-        let (survey, findings) = (&mut self.survey, &mut self.findings);
+        let (survey, findings) = (&mut self.survey, &self.findings);
+        let repeated = &mut self.repeated;
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
@@ -433,7 +439,7 @@ impl<'a> Events<'a> {
             let op = op(var);
             if let Some(survey) = survey {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
-                findings.repeated.extend(looks.step(op, position, held));
+                repeated.extend(looks.step(op, position, held));
             } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
                 return;
             }
@@ -538,7 +544,14 @@ impl<'a> Events<'a> {
                     Step::Unlock(_) => inner,
                     _ => outer,
                 };
-                return self.step(slot, site, record, step);
+                self.step(slot, site, record, step);
+                // A condition lets go of the lock, and has it again before it returns; it may be
+                // handed over without any operation on the lock.
+                if let (Step::Unlock(Change::Release), true) = (step, place.waits) {
+                    self.split(slot, site);
+                    self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
+                }
+                return;
             }
             match (family, record.kind) {
                 (Some(family), Kind::AtomicRmw) => {
@@ -593,6 +606,13 @@ impl<'a> Events<'a> {
                 Kind::Acquire | Kind::AcquireShared => *initialising + 1,
                 _ => initialising.saturating_sub(1),
             };
+        }
+        if family == Some(Family::Opaque) {
+            match record.kind {
+                Kind::Wait | Kind::Arrive => return self.split(slot, site),
+                Kind::Fork | Kind::Join => {}
+                _ => return,
+            }
         }
         let op = match record.kind {
             // Nobody expects to be alone from a thread's start to its end.

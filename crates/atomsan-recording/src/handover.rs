@@ -267,15 +267,6 @@ impl Survey {
                 && (!clocks.after(slot, other, way.time)
                     || way.held.iter().any(|lock| held.contains(lock)))
         };
-        if plain
-            && std::env::var_os("ATOMSAN_DEBUG_KEPT").is_some()
-            && let Some(way) = state.ways.iter().find(|way| suspicious(way))
-        {
-            eprintln!(
-                "KEPT {var:?} slot {slot} writes {writes} held {held:?} other {way:?} clock {:?}",
-                clocks.clocks[slot]
-            );
-        }
         if !plain || state.ways.iter().any(suspicious) || state.ways.len() > WAYS {
             *state = Var {
                 ways: Vec::new(),

@@ -16,9 +16,12 @@ pub enum Family {
     /// The reader-writer lock of `spin`, and of those that have taken it over: bit 0 is a writer,
     /// bit 1 a reader that may become one, and readers are counted from bit 2.
     SpinRwLock,
-    /// Implementation of something that has no meaning for atomicity, or whose meaning comes
-    /// from elsewhere.
+    /// Implementation of something whose meaning comes from the functions that the runtime knows:
+    /// waiting, parking, once.
     Hidden,
+    /// Implementation of something that has no meaning for atomicity, or whose meaning is known by
+    /// the names of its functions; locks inside of it are nobody's.
+    Opaque,
 }
 
 /// A function of a lock that is known by its name, as `lock_api` has them. What its word means is
@@ -82,38 +85,41 @@ const TABLE: &[(&str, Family)] = &[
     ("std::sys::sync::rwlock::futex::RwLock", Family::FutexRwLock),
     ("std::sync::poison::rwlock::", Family::FutexRwLock),
     ("std::sync::nonpoison::rwlock::", Family::FutexRwLock),
+    ("std::sync::mpsc::", Family::Opaque),
+    ("std::sync::mpmc::", Family::Opaque),
+    ("std::sync::reentrant_lock::", Family::Opaque),
     ("std::sync::", Family::Hidden),
     ("std::sys::", Family::Hidden),
     ("std::thread::", Family::Hidden),
-    ("std::panicking::", Family::Hidden),
-    ("std::panic::", Family::Hidden),
-    ("std::rt::", Family::Hidden),
-    ("std::io::", Family::Hidden),
-    ("alloc::sync::", Family::Hidden),
-    ("core::sync::exclusive::", Family::Hidden),
+    ("std::panicking::", Family::Opaque),
+    ("std::panic::", Family::Opaque),
+    ("std::rt::", Family::Opaque),
+    ("std::io::", Family::Opaque),
+    ("alloc::sync::", Family::Opaque),
+    ("core::sync::exclusive::", Family::Opaque),
     // Their locks are known by the names of their functions: see `Step`.
-    ("parking_lot::", Family::Hidden),
-    ("parking_lot_core::", Family::Hidden),
-    ("lock_api::", Family::Hidden),
-    ("crossbeam_channel::", Family::Hidden),
-    ("crossbeam_deque::", Family::Hidden),
-    ("crossbeam_epoch::", Family::Hidden),
-    ("crossbeam_queue::", Family::Hidden),
-    ("crossbeam_utils::", Family::Hidden),
+    ("parking_lot::", Family::Opaque),
+    ("parking_lot_core::", Family::Opaque),
+    ("lock_api::", Family::Opaque),
+    ("crossbeam_channel::", Family::Opaque),
+    ("crossbeam_deque::", Family::Opaque),
+    ("crossbeam_epoch::", Family::Opaque),
+    ("crossbeam_queue::", Family::Opaque),
+    ("crossbeam_utils::", Family::Opaque),
     ("dashmap::lock::", Family::SpinRwLock),
     ("spin::rwlock::", Family::SpinRwLock),
-    ("spin::", Family::Hidden),
-    ("event_listener::", Family::Hidden),
-    ("concurrent_queue::", Family::Hidden),
-    ("async_channel::", Family::Hidden),
-    ("async_lock::", Family::Hidden),
-    ("flume::", Family::Hidden),
-    ("lazy_static::", Family::Hidden),
-    ("thread_local::", Family::Hidden),
-    ("futures_channel::", Family::Hidden),
-    ("once_cell::", Family::Hidden),
-    ("rayon_core::", Family::Hidden),
-    ("tokio::", Family::Hidden),
+    ("spin::", Family::Opaque),
+    ("event_listener::", Family::Opaque),
+    ("concurrent_queue::", Family::Opaque),
+    ("async_channel::", Family::Opaque),
+    ("async_lock::", Family::Opaque),
+    ("flume::", Family::Opaque),
+    ("lazy_static::", Family::Opaque),
+    ("thread_local::", Family::Opaque),
+    ("futures_channel::", Family::Opaque),
+    ("once_cell::", Family::Opaque),
+    ("rayon_core::", Family::Opaque),
+    ("tokio::", Family::Opaque),
 ];
 
 /// Functions that wait for other threads: the start of their path, and the end. Nobody expects to be
@@ -251,7 +257,7 @@ impl Family {
                 _ if after >> 1 < before >> 1 => Some(Change::ReleaseShared),
                 _ => None,
             },
-            Family::Hidden => None,
+            Family::Hidden | Family::Opaque => None,
         }
     }
 }

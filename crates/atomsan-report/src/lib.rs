@@ -9,6 +9,7 @@
 mod agree;
 mod fold;
 pub mod json;
+mod mistake;
 mod rank;
 pub mod resolve;
 pub mod terminal;
@@ -17,5 +18,6 @@ mod words;
 pub use agree::{Agreeing, agree};
 pub use fold::fold;
 pub use json::Document;
+pub use mistake::one_each;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};

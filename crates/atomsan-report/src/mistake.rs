@@ -17,7 +17,10 @@ pub fn one_each(mut reports: Vec<Report>) -> Vec<Report> {
     let mut kept: Vec<usize> = Vec::new();
     let mut folded: Vec<(usize, usize)> = Vec::new();
     for at in order {
-        match kept.iter().find(|&&to| same_mistake(&reports[at], &reports[to])) {
+        match kept
+            .iter()
+            .find(|&&to| same_mistake(&reports[at], &reports[to]))
+        {
             Some(&to) => folded.push((at, to)),
             None => kept.push(at),
         }

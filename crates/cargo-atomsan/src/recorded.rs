@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, terminal};
+use atomsan_report::{Rank, Report, one_each, terminal};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -183,6 +183,9 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
         document.findings.retain(shown);
+        if !args.all {
+            document.findings = one_each(document.findings);
+        }
         let reports = &document.findings;
         if reports
             .iter()
