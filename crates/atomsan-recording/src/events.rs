@@ -11,6 +11,7 @@
 //! in every schedule. No event says that, so that engines which look at other schedules would
 //! take it for a conflict; the accesses of an initialiser are left out.
 
+mod annotations;
 mod calls;
 mod looks;
 
@@ -21,6 +22,7 @@ use crate::handover::{HandedOver, Survey};
 use crate::models::{self, Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
+use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
@@ -44,13 +46,14 @@ pub struct Options {
 impl Options {
     fn is_users(&self, frame: &Frame) -> bool {
         let file = &*frame.file;
-        const OTHERS: [&str; 6] = [
+        const OTHERS: [&str; 7] = [
             "/rustc/",
             "/rust/deps/",
             "/usr/",
             "/.cargo/registry/",
             "/.cargo/git/",
             "/.rustup/",
+            "/crates/atomsan/src/",
         ];
         // The standard library's files are named by where it was built.
         if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
@@ -116,6 +119,8 @@ struct Thread {
     stack: Vec<Call>,
     /// The functions of the user's that it is in; `None` for one that is part of another.
     open: Vec<Option<FunctionId>>,
+    /// The regions that the program has begun: how many functions were open then.
+    blocks: Vec<usize>,
     /// The bottom-most of them.
     entry: Option<FunctionId>,
     /// Its `Enter`, until it is clear that it is not the closure of a test.
@@ -170,6 +175,7 @@ pub struct Events<'a> {
     survey: Option<Survey>,
     repeated: Vec<Repeated>,
     findings: Findings,
+    annotations: Annotations,
     batch: Batch,
 }
 
@@ -225,6 +231,7 @@ impl<'a> Events<'a> {
         symbols: Symbols,
         cells: Cells,
     ) -> Events<'a> {
+        let annotations = Annotations::new(&symbols);
         let mut events = Events {
             options,
             order: Order::new(recording),
@@ -254,6 +261,7 @@ impl<'a> Events<'a> {
             survey: None,
             repeated: Vec::new(),
             findings: Findings::default(),
+            annotations,
             batch: Batch::default(),
         };
         let spins: Vec<u64> = events.cells.atomics().spins().collect();
@@ -261,6 +269,7 @@ impl<'a> Events<'a> {
             let location = events.location(pc);
             events.spinning.insert(location);
         }
+        events.find_not_atomic();
         events
     }
 
@@ -344,7 +353,10 @@ impl<'a> Events<'a> {
         };
         self.batch.definitions.push(Definition::Var(names::Var {
             name: name.into(),
-            object: object.map(|(_, id)| id),
+            object: self
+                .annotations
+                .set_of(address)
+                .or(object.map(|(_, id)| id)),
             volatile: false,
         }));
     }
@@ -518,6 +530,7 @@ impl<'a> Events<'a> {
             Kind::Exit => return self.exit(slot),
             Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
+            Kind::Member => return self.member(slot, record),
             _ => {}
         }
         if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
@@ -629,7 +642,8 @@ impl<'a> Events<'a> {
                 self.split(slot, site);
                 Op::Join(self.thread_id(record.subject))
             }
-            Kind::End => Op::End,
+            Kind::Begin => return self.begin(slot, site, record),
+            Kind::End => return self.end(slot, site),
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {
@@ -677,6 +691,7 @@ impl<'a> Events<'a> {
         while let Some((&lock, _)) = self.locks.range(range.clone()).next() {
             self.locks.remove(&lock);
         }
+        self.annotations.renew(&range);
         if !self.cells.is_shared(&range) {
             return;
         }

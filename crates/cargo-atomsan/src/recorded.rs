@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, one_each, terminal};
+use atomsan_report::{Rank, Report};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -183,9 +183,6 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
         document.findings.retain(shown);
-        if !args.all {
-            document.findings = one_each(document.findings);
-        }
         let reports = &document.findings;
         if reports
             .iter()
@@ -196,9 +193,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         if args.render.json {
             render::json(&mut out, std::slice::from_ref(&document))?;
         } else {
-            for report in reports {
-                out.write(|out| terminal::write(out, report))?;
-            }
+            render::findings(&mut out, reports)?;
         }
         seen.add(&counters, checker.events(), reports.len());
     }
