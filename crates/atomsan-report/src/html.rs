@@ -292,6 +292,7 @@ fn yields(
                 let name = sources.name(file);
                 let short = name.rsplit('/').next().unwrap_or(&name);
                 if let Some(with) = last["with"].as_array_mut() {
+                    let function = source::bare_name(function);
                     with.push(format!("{function} ({short}:{line})").into());
                 }
             }
