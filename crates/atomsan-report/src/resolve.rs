@@ -64,6 +64,9 @@ pub struct Step {
 pub struct Transaction {
     /// Its thread.
     pub thread: String,
+    /// Where that thread was started, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned: Option<Place>,
     /// Its region; `None` if it is a single event outside of all regions.
     pub region: Option<String>,
     /// Whether it is not serializable itself.
@@ -114,7 +117,7 @@ pub struct Report {
     pub fingerprint: String,
 }
 
-/// Turns ids into names.
+/// Turns ids into names. Where threads were started is for the caller to say.
 pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
     let resolver = Resolver { names };
     let function = finding.culprit.region.and_then(|f| resolver.function(f));
@@ -165,6 +168,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
             .iter()
             .map(|participant| Transaction {
                 thread: names.thread(participant.thread).into_owned(),
+                spawned: None,
                 region: participant
                     .region
                     .map(|region| resolver.region(region, participant.entered)),

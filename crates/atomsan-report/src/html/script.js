@@ -137,7 +137,7 @@
     lanes.forEach((name, at) => {
       const centre = x(at) + width / 2;
       svg.append(make("text", { class: "head", x: centre, y: 24 }, cut(name, 30)));
-      const spawned = data.spawned[name];
+      const spawned = finding.spawned[name];
       if (spawned) svg.append(make("text", { class: "from", x: centre, y: 40 }, cut(`started at ${spawned.split("/").pop()}`, 36), make("title", {}, spawned)));
       svg.append(make("line", { class: "lane", x1: centre, x2: centre, y1: 48, y2: height - 6 }));
     });
