@@ -183,7 +183,9 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
             },
         );
         let shown = |report: &Report| args.all || report.rank > Rank::Low;
+        let all = document.findings.len();
         document.findings.retain(shown);
+        seen.hidden += all - document.findings.len();
         let reports = &document.findings;
         if reports
             .iter()
@@ -277,6 +279,8 @@ struct Seen {
     threads: u64,
     events: u64,
     findings: usize,
+    /// Findings of low rank that nobody asked for.
+    hidden: usize,
     warnings: Vec<String>,
 }
 
@@ -300,12 +304,19 @@ impl std::fmt::Display for Seen {
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!(" ({n} of low rank not shown; --all shows them)"),
+        };
+        let processes = match self.processes {
+            1 => "1 process".to_owned(),
+            n => format!("{} processes", output::grouped(n)),
+        };
         write!(
             f,
-            "atomsan: {verdict} in {} shared events of {} threads in {} processes",
+            "atomsan: {verdict}{hidden} in {} shared events of {} threads in {processes}",
             output::grouped(self.events),
             output::grouped(self.threads),
-            output::grouped(self.processes),
         )?;
         self.warnings
             .iter()

@@ -5,5 +5,6 @@ mod check;
 mod programs;
 mod published;
 mod recording;
+mod render;
 mod support;
 mod traces;
