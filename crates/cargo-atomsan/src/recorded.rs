@@ -236,7 +236,9 @@ fn check_files(
     last::save(args.save.as_deref().unwrap_or(last), &documents)?;
     let accepted = judge.finish()?;
     for document in &mut documents {
+        let all = document.findings.len();
         document.findings.retain(shown);
+        seen.hidden += all - document.findings.len();
     }
     let least = args.fail_on.into();
     let found = documents.iter().any(|one| accept::counts(one, least));
@@ -345,6 +347,8 @@ struct Seen {
     threads: u64,
     events: u64,
     findings: usize,
+    /// Findings of low rank that nobody asked for.
+    hidden: usize,
     warnings: Vec<String>,
 }
 
@@ -372,9 +376,13 @@ impl std::fmt::Display for Seen {
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!(" ({n} of low rank not shown; --all shows them)"),
+        };
         write!(
             f,
-            "atomsan: {verdict} in {} of {} in {}",
+            "atomsan: {verdict}{hidden} in {} of {} in {}",
             counted(self.events, "shared event", "s"),
             counted(self.threads, "thread", "s"),
             counted(self.processes, "process", "es"),

@@ -11,5 +11,6 @@ mod programs;
 mod projects;
 mod published;
 mod recording;
+mod render;
 mod support;
 mod traces;
