@@ -139,7 +139,7 @@ pub fn heading(lines: &Lines, function: &str, line: u32) -> Option<u32> {
 
 /// `withdraw` for `bank::Account::withdraw::{{closure}}`, `Account::withdraw(int)` and
 /// `bank/Account.withdraw(I)Z`.
-fn bare_name(function: &str) -> &str {
+pub(crate) fn bare_name(function: &str) -> &str {
     let function = function.split("::{").next().unwrap_or(function);
     let function = function.split(['(', '<']).next().unwrap_or(function);
     function.rsplit([':', '.', '/']).next().unwrap_or(function)

@@ -223,7 +223,12 @@ fn drawn<'a>(
         } else {
             AnnotationKind::Context
         };
-        let span = narrowed(&text, span, room, label.chars().count());
+        // Several labels of one line stand below it.
+        let alone = labels.iter().filter(|(_, other)| other == line).count() == 1;
+        let span = match alone {
+            true => narrowed(&text, span, room, label.chars().count()),
+            false => span,
+        };
         snippet = snippet.annotation(kind.span(span).label(label));
     }
     snippet
@@ -232,7 +237,7 @@ fn drawn<'a>(
 fn label(step: &Told) -> String {
     let mut text = format!("{} {} {}", step.sign(), step.thread, step.action);
     if !step.meaning.is_empty() {
-        text.push_str(": ");
+        text.push_str(", ");
         text.push_str(&step.meaning);
     }
     text

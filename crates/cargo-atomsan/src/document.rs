@@ -49,6 +49,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         seconds: about.seconds,
         peak_memory: memory::peak(),
         process: about.process,
+        merged: None,
         warnings: about.warnings,
         threads: threads(checker),
         engines: runs.iter().map(summary).collect(),
