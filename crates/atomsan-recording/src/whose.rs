@@ -53,6 +53,7 @@ impl Options {
         let root = |directory: &PathBuf| directory == Path::new("/");
         // Who asks for everything does not ask for the inside of locks and channels.
         self.is_in_users_file(&frame.file)
+            && !frame.function.starts_with("atomsan::")
             && !self.models.has(&frame.function)
             && !(self.roots.iter().any(root) && models::family(&frame.function).is_some())
     }
