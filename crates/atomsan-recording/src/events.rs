@@ -511,6 +511,10 @@ impl<'a> Events<'a> {
             Kind::Leave => Op::Leave(self.lock(record.subject)),
             _ => return,
         };
+        // What comes before a join is over when the other thread's end becomes known.
+        if matches!(op, Op::Join(_)) {
+            self.split(slot, site);
+        }
         self.emit(slot, site, op);
         if matches!(op, Op::Yield | Op::Fork(_)) {
             self.split(slot, site);

@@ -67,10 +67,18 @@ impl Symbols {
     /// The names of the process that a recording was made of.
     pub fn new(recording: &Recording) -> Symbols {
         let mut modules: Vec<Module> = Vec::new();
+        // Files of data can be mapped too, and be large: the recording is one.
+        let code: Vec<&str> = recording
+            .maps()
+            .flat_map(str::lines)
+            .filter(|line| is_code(line))
+            .filter_map(|line| Some(mapped_file(line)?.1))
+            .collect();
         for (range, path) in recording
             .maps()
             .flat_map(str::lines)
             .filter_map(mapped_file)
+            .filter(|(_, path)| code.contains(path))
         {
             match modules
                 .iter_mut()
@@ -260,6 +268,12 @@ fn demangle(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 
+/// Whether a line of `/proc/self/maps` says that something can be executed.
+fn is_code(line: &str) -> bool {
+    let rights = line.split(' ').nth(1);
+    rights.is_some_and(|rights| rights.contains('x'))
+}
+
 /// A line of `/proc/self/maps` that names a file.
 fn mapped_file(line: &str) -> Option<(Range<u64>, &str)> {
     let path = &line[line.find('/')?..];
@@ -286,6 +300,8 @@ mod tests {
             mapped_file(line),
             Some((0x7f00..0x7f20, "/usr/lib/my lib.so"))
         );
+        assert!(is_code(line));
+        assert!(!is_code("7f00-7f20 r--p 00001000 08:01 42    /x.so"));
         assert_eq!(
             mapped_file("7f00-7f20 rw-p 00000000 00:00 0   [heap]"),
             None
