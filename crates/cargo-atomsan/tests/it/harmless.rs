@@ -97,13 +97,13 @@ fn programs_do_what_they_do_without_us() {
             mode.display()
         );
     }
-    // What is left over is of those that were killed.
+    // What is left over is of those that were killed, or cannot reach it any more.
     let left = std::fs::read_dir(out.path()).unwrap();
     let left = left.filter(|entry| {
         let path = entry.as_ref().unwrap().path();
         path.extension().is_some_and(|ending| ending == "rec")
     });
-    assert!(left.count() <= 2);
+    assert!(left.count() <= 3);
 }
 
 /// Both constructors and threads before `main`, exceptions, and destructors after it.
