@@ -264,6 +264,51 @@ fn marked_places(start: u64, data: &[u8]) -> Vec<u64> {
         .collect()
 }
 
+/// The file names of libraries that took part and were not compiled with instrumentation, so that
+/// nothing of what they did was seen. Those of the system whose functions the runtime stands in front
+/// of do not count.
+pub fn uninstrumented(recording: &Recording) -> Vec<String> {
+    const SYSTEM: [&str; 12] = [
+        "ld-linux",
+        "libc.so",
+        "libc-",
+        "libm.so",
+        "libm-",
+        "libgcc_s",
+        "libstdc++",
+        "libpthread",
+        "libdl",
+        "librt",
+        "libatomsan_rt",
+        "libtsan",
+    ];
+    let mut paths: Vec<&str> = recording
+        .maps()
+        .flat_map(str::lines)
+        .filter(|line| is_code(line))
+        .filter_map(|line| Some(mapped_file(line)?.1))
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+        .into_iter()
+        .filter_map(|path| Some((path, Path::new(path).file_name()?.to_str()?)))
+        .filter(|(_, name)| !SYSTEM.iter().any(|system| name.starts_with(system)))
+        .filter(|(path, _)| is_instrumented(Path::new(path)) == Some(false))
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+/// Whether a file refers to the runtime; `None` if it cannot be read.
+fn is_instrumented(path: &Path) -> Option<bool> {
+    let data = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*data).ok()?;
+    let refers = |symbol: object::Symbol<'_, '_>| {
+        symbol.name().is_ok_and(|name| name.starts_with("__tsan_"))
+    };
+    Some(file.dynamic_symbols().any(refers))
+}
+
 fn demangle(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
@@ -286,6 +331,13 @@ fn mapped_file(line: &str) -> Option<(Range<u64>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn this_test_is_not_instrumented() {
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(is_instrumented(&program), Some(false));
+        assert_eq!(is_instrumented(Path::new("/no/such/file")), None);
+    }
 
     #[test]
     fn places_are_relative_to_where_they_are_written() {

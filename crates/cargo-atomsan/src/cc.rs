@@ -88,6 +88,8 @@ fn added(arguments: &[OsString], runtime: &Path, clang: bool) -> Vec<OsString> {
     }
     added.extend(["-g", "-fno-inline", "-fno-optimize-sibling-calls"].map(OsString::from));
     if clang {
+        // What is wider than 16 bytes is not announced.
+        added.extend(["-fno-vectorize", "-fno-slp-vectorize"].map(OsString::from));
         added.extend(["-mllvm", "-tsan-instrument-read-before-write=1"].map(OsString::from));
     } else {
         added.push("-Wno-tsan".into());

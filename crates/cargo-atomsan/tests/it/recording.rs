@@ -211,3 +211,42 @@ fn a_small_budget_drops_events_and_says_so() {
     assert!(said.status.success(), "{stderr}");
     assert!(stderr.contains("did not fit into --memory"), "{stderr}");
 }
+
+/// The summary says what could not be seen.
+#[test]
+fn libraries_without_instrumentation_are_named() {
+    let out = tempfile::tempdir().unwrap();
+    let library = out.path().join("libopaque.so");
+    let built = Command::new("gcc")
+        .args(["-shared", "-fPIC"])
+        .arg(root().join("tests/programs/harmless/library.c"))
+        .arg("-o")
+        .arg(&library)
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let source = out.path().join("program.c");
+    fs::write(
+        &source,
+        "void *work(void *);\nint main(void) { work((void *)10); return 0; }\n",
+    )
+    .unwrap();
+    let program = out.path().join("program");
+    let mut rpath = std::ffi::OsString::from("-Wl,-rpath,");
+    rpath.push(out.path());
+    let built = command()
+        .arg("cc")
+        .args([&source, &library])
+        .arg(rpath)
+        .arg("-o")
+        .arg(&program)
+        .status()
+        .unwrap();
+    assert!(built.success());
+    let said = command().arg("run").arg(&program).output().unwrap();
+    let stderr = String::from_utf8(said.stderr).unwrap();
+    assert!(
+        stderr.contains("libopaque.so is not instrumented"),
+        "{stderr}"
+    );
+}
