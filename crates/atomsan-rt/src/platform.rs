@@ -332,6 +332,7 @@ pub(crate) use exported_with_caller;
 /// Defines exported functions that run something of ours and then become libc's function of the
 /// same name, with all arguments as they were: whatever it takes, and whether it returns or not.
 /// `before` gets the caller's address and the first argument.
+#[cfg(not(test))]
 macro_rules! exported_before {
     ($($before:path: $($name:ident)*;)*) => {$($(
         #[cfg(not(test))]
@@ -387,4 +388,5 @@ macro_rules! exported_before {
         }
     )*)*};
 }
+#[cfg(not(test))]
 pub(crate) use exported_before;
