@@ -605,6 +605,10 @@ impl<'a> Events<'a> {
             Kind::Leave => Op::Leave(self.lock(record.subject)),
             _ => return,
         };
+        // What comes before a join is over when the other thread's end becomes known.
+        if matches!(op, Op::Join(_)) {
+            self.split(slot, site);
+        }
         self.emit(slot, site, op);
     }
 

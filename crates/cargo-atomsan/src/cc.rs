@@ -123,8 +123,11 @@ fn added(stage: Stage, runtime: &Path, clang: bool) -> Vec<OsString> {
     ];
     if stage >= Stage::Compile {
         let only: &[&str] = if clang {
+            // What is wider than 16 bytes is not announced.
             &[
                 "-finline-hint-functions",
+                "-fno-vectorize",
+                "-fno-slp-vectorize",
                 "-mllvm",
                 "-tsan-instrument-read-before-write=1",
             ]
