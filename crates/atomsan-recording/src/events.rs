@@ -27,7 +27,7 @@ use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
-use looks::Looks;
+use looks::{Looks, Repeated};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -104,7 +104,7 @@ struct Thread {
     looks: Looks,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
-    scoped: Vec<(usize, ThreadId)>,
+    scoped: Vec<(usize, u64)>,
 }
 
 /// An iterator over the events of a recording.
@@ -134,12 +134,13 @@ pub struct Events<'a> {
     inlined_ids: HashMap<Vec<(FunctionId, SiteId)>, u32, FxBuildHasher>,
     locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
     places: FxMap<(u32, u64), Place>,
-    annotations: Annotations,
     /// Places in the source at which threads spin.
     spinning: HashSet<u32, FxBuildHasher>,
     /// In the first pass: what is found out for the second.
     survey: Option<Survey>,
+    repeated: Vec<Repeated>,
     findings: Findings,
+    annotations: Annotations,
     batch: Batch,
 }
 
@@ -179,9 +180,11 @@ impl<'a> Events<'a> {
         while first.next().is_some() {}
         first.cells.restart();
         let mut second = Events::pass(recording, options, first.symbols, first.cells);
+        let handed_over = first.survey.map(Survey::finish).unwrap_or_default();
+        let pure = (first.repeated.iter()).filter(|look| look.is_pure(&handed_over));
         second.findings = Findings {
-            handed_over: first.survey.map(Survey::finish).unwrap_or_default(),
-            ..first.findings
+            repeated: pure.map(|look| look.position).collect(),
+            handed_over,
         };
         second
     }
@@ -221,16 +224,17 @@ impl<'a> Events<'a> {
             places: FxMap::default(),
             spinning: HashSet::default(),
             survey: None,
+            repeated: Vec::new(),
             findings: Findings::default(),
             annotations,
             batch: Batch::default(),
         };
-        events.find_not_atomic();
         let spins: Vec<u64> = events.cells.atomics().spins().collect();
         for pc in spins {
             let location = events.location(pc);
             events.spinning.insert(location);
         }
+        events.find_not_atomic();
         events
     }
 
@@ -373,7 +377,8 @@ impl<'a> Events<'a> {
 
     /// The thread waits for others: every region that it is in is split here.
     fn split(&mut self, slot: usize, site: SiteId) {
-        if !self.threads[slot].waiting {
+        let thread = &self.threads[slot];
+        if !thread.waiting && thread.acquiring.is_none() {
             self.emit(slot, site, Op::Yield);
             self.threads[slot].waiting = true;
         }
@@ -402,7 +407,8 @@ impl<'a> Events<'a> {
             touched.push(event);
         }
         *waiting = false;
-        let (survey, findings) = (&mut self.survey, &mut self.findings);
+        let (survey, findings) = (&mut self.survey, &self.findings);
+        let repeated = &mut self.repeated;
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
@@ -410,7 +416,7 @@ impl<'a> Events<'a> {
             let op = op(var);
             if let Some(survey) = survey {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
-                findings.repeated.extend(looks.step(op, position, held));
+                repeated.extend(looks.step(op, position, held));
             } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
                 return;
             }
@@ -516,7 +522,14 @@ impl<'a> Events<'a> {
                     Step::Unlock(_) => inner,
                     _ => outer,
                 };
-                return self.step(slot, site, record, step);
+                self.step(slot, site, record, step);
+                // A condition lets go of the lock, and has it again before it returns; it may be
+                // handed over without any operation on the lock.
+                if let (Step::Unlock(Change::Release), true) = (step, place.waits) {
+                    self.split(slot, site);
+                    self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
+                }
+                return;
             }
             match (family, record.kind) {
                 (Some(family), Kind::AtomicRmw) => {
@@ -572,13 +585,20 @@ impl<'a> Events<'a> {
                 _ => initialising.saturating_sub(1),
             };
         }
+        if family == Some(Family::Opaque) {
+            match record.kind {
+                Kind::Wait | Kind::Arrive => return self.split(slot, site),
+                Kind::Fork | Kind::Join => {}
+                _ => return,
+            }
+        }
         let op = match record.kind {
             // Nobody expects to be alone from a thread's start to its end.
             Kind::Fork => {
                 let child = self.thread_id(record.subject);
                 if place.scopes {
                     let depth = self.threads[slot].stack.len();
-                    self.threads[slot].scoped.push((depth, child));
+                    self.threads[slot].scoped.push((depth, record.subject));
                 }
                 self.emit(slot, site, Op::Fork(child));
                 return self.split(slot, site);
@@ -587,7 +607,6 @@ impl<'a> Events<'a> {
                 self.split(slot, site);
                 Op::Join(self.thread_id(record.subject))
             }
-            Kind::Yield => return self.split(slot, site),
             Kind::Begin => return self.begin(slot, site, record),
             Kind::End => return self.end(slot, site),
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
@@ -605,10 +624,6 @@ impl<'a> Events<'a> {
             Kind::Leave => Op::Leave(self.lock(record.subject)),
             _ => return,
         };
-        // What comes before a join is over when the other thread's end becomes known.
-        if matches!(op, Op::Join(_)) {
-            self.split(slot, site);
-        }
         self.emit(slot, site, op);
     }
 
@@ -625,6 +640,10 @@ impl<'a> Events<'a> {
         let depth = self.threads[slot].stack.len();
         self.split(slot, place.site);
         while let Some((_, child)) = self.threads[slot].scoped.pop_if(|(at, _)| *at >= depth) {
+            if let Some(survey) = &mut self.survey {
+                survey.join(slot, child);
+            }
+            let child = self.thread_id(child);
             self.emit(slot, place.site, Op::Join(child));
         }
     }

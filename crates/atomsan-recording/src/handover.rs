@@ -11,7 +11,9 @@
 //! two threads ever accessed it, one of them writing, in a way that
 //!
 //! * was *not ordered* by synchronisation (a race: the order may have been different), or
-//! * was under *a lock that both held* (the order of critical sections may have been different).
+//! * was under *a lock that both held* (the order of critical sections may have been different),
+//!
+//! unless starts and joins of threads put the two in order in every schedule.
 //!
 //! If neither, then the order of any two conflicting accesses came from something else than a lock, and
 //! the variable's accesses are left out. For what was observed this loses nothing either: the same
@@ -45,12 +47,88 @@ fn join(clock: &mut Clock, other: &[u32]) {
     }
 }
 
+/// What each slot knows of the time of all others.
+#[derive(Debug, Default)]
+struct Clocks {
+    clocks: Vec<Clock>,
+    /// Threads that are started, or have ended, by number.
+    threads: HashMap<u64, Clock, FxBuildHasher>,
+    /// The thread that each slot is the log of.
+    numbers: Vec<u64>,
+}
+
+impl Clocks {
+    fn new(slots: usize) -> Clocks {
+        let clock = |slot: usize| {
+            let mut clock = vec![0; slot + 1];
+            clock[slot] = 1;
+            clock
+        };
+        Clocks {
+            clocks: (0..slots).map(clock).collect(),
+            numbers: vec![u64::MAX; slots],
+            ..Clocks::default()
+        }
+    }
+
+    fn now(&self, slot: usize) -> u32 {
+        self.clocks[slot][slot]
+    }
+
+    fn tick(&mut self, slot: usize) {
+        self.clocks[slot][slot] += 1;
+    }
+
+    /// Whether the slot is after that time of the other.
+    fn after(&self, slot: usize, other: usize, time: u32) -> bool {
+        self.clocks[slot]
+            .get(other)
+            .is_some_and(|&known| known >= time)
+    }
+
+    fn fork(&mut self, slot: usize, child: u64) {
+        self.threads.insert(child, self.clocks[slot].clone());
+        self.tick(slot);
+    }
+
+    fn start(&mut self, slot: usize, number: u64) {
+        self.numbers[slot] = number;
+        // The slot's last thread has nothing to do with this one.
+        let time = self.now(slot);
+        let mut clock = self.threads.get(&number).cloned().unwrap_or_default();
+        if clock.len() <= slot {
+            clock.resize(slot + 1, 0);
+        }
+        clock[slot] = time + 1;
+        self.clocks[slot] = clock;
+    }
+
+    fn end(&mut self, slot: usize) {
+        let number = self.numbers[slot];
+        self.threads.insert(number, self.clocks[slot].clone());
+        self.tick(slot);
+    }
+
+    fn join(&mut self, slot: usize, child: u64) {
+        if let Some(ended) = self.threads.get(&child) {
+            join(&mut self.clocks[slot], ended);
+        }
+        if let Some(other) = self.numbers.iter().position(|&number| number == child) {
+            let running = self.clocks[other].clone();
+            join(&mut self.clocks[slot], &running);
+            self.tick(other);
+        }
+    }
+}
+
 /// One way in which a variable was accessed: by whom, when last, and under which locks.
 #[derive(Debug)]
 struct Way {
     slot: u32,
-    /// The slot's own time.
+    /// The slot's own time, by all synchronisation.
     time: u32,
+    /// The slot's own time, by starts and joins.
+    period: u32,
     writes: bool,
     held: Box<[LockId]>,
 }
@@ -65,13 +143,12 @@ struct Var {
 /// The first pass.
 #[derive(Debug, Default)]
 pub struct Survey {
-    clocks: Vec<Clock>,
+    /// Order by all synchronisation.
+    clocks: Clocks,
+    /// Order by starts and joins only, which is the same in every schedule.
+    periods: Clocks,
     /// What is published at an address.
     published: HashMap<u64, Clock, FxBuildHasher>,
-    /// Threads that are started, or have ended, by number.
-    threads: HashMap<u64, Clock, FxBuildHasher>,
-    /// The thread that each slot is the log of.
-    numbers: Vec<u64>,
     vars: Vec<Var>,
     given_up: bool,
 }
@@ -80,14 +157,8 @@ impl Survey {
     /// A pass over a recording with so many slots.
     pub fn new(slots: usize) -> Survey {
         Survey {
-            clocks: (0..slots)
-                .map(|slot| {
-                    let mut clock = vec![0; slot + 1];
-                    clock[slot] = 1;
-                    clock
-                })
-                .collect(),
-            numbers: vec![u64::MAX; slots],
+            clocks: Clocks::new(slots),
+            periods: Clocks::new(slots),
             given_up: slots > SLOTS,
             ..Survey::default()
         }
@@ -95,7 +166,7 @@ impl Survey {
 
     /// Follows a record, whatever it will become. Its slot comes after the slots in `after`.
     pub fn record(&mut self, slot: usize, record: &Record, after: &[usize]) {
-        if self.given_up || slot >= self.clocks.len() {
+        if self.given_up || slot >= self.clocks.clocks.len() {
             return;
         }
         let subject = record.subject;
@@ -120,72 +191,59 @@ impl Survey {
                 self.release(slot, subject);
             }
             Kind::Fork => {
-                self.threads.insert(subject, self.clocks[slot].clone());
-                self.tick(slot);
+                self.clocks.fork(slot, subject);
+                self.periods.fork(slot, subject);
             }
-            Kind::Join => {
-                if let Some(ended) = self.threads.get(&subject) {
-                    join(&mut self.clocks[slot], ended);
-                }
-                if let Some(other) = self.numbers.iter().position(|&number| number == subject) {
-                    let other = self.clocks[other].clone();
-                    join(&mut self.clocks[slot], &other);
-                }
-            }
+            Kind::Join => self.join(slot, subject),
             Kind::ThreadStart => {
-                self.numbers[slot] = subject;
-                // The slot's last thread has nothing to do with this one.
-                let time = self.clocks[slot][slot];
-                let mut clock = self.threads.get(&subject).cloned().unwrap_or_default();
-                if clock.len() <= slot {
-                    clock.resize(slot + 1, 0);
-                }
-                clock[slot] = time + 1;
-                self.clocks[slot] = clock;
+                self.clocks.start(slot, subject);
+                self.periods.start(slot, subject);
             }
             Kind::ThreadEnd => {
-                let number = self.numbers[slot];
-                self.threads.insert(number, self.clocks[slot].clone());
-                self.tick(slot);
+                self.clocks.end(slot);
+                self.periods.end(slot);
             }
             _ => {}
         }
     }
 
-    fn tick(&mut self, slot: usize) {
-        self.clocks[slot][slot] += 1;
+    /// A slot's thread knows that another thread, by number, has ended.
+    pub fn join(&mut self, slot: usize, child: u64) {
+        if !self.given_up {
+            self.clocks.join(slot, child);
+            self.periods.join(slot, child);
+        }
     }
 
     fn acquire(&mut self, slot: usize, address: u64, after: &[usize]) {
-        let clock = &mut self.clocks[slot];
+        let clocks = &mut self.clocks.clocks;
         if let Some(published) = self.published.get(&address) {
-            join(clock, published);
+            join(&mut clocks[slot], published);
         }
         // The runtime ordered it after these because of the same word.
         for &other in after.iter().filter(|&&other| other != slot) {
-            if let Some(other) = self.clocks.get(other).cloned() {
-                join(&mut self.clocks[slot], &other);
+            if let Some(other) = clocks.get(other).cloned() {
+                join(&mut clocks[slot], &other);
             }
         }
     }
 
     fn release(&mut self, slot: usize, address: u64) {
-        join(
-            self.published.entry(address).or_default(),
-            &self.clocks[slot],
-        );
-        self.tick(slot);
+        let published = self.published.entry(address).or_default();
+        join(published, &self.clocks.clocks[slot]);
+        self.clocks.tick(slot);
     }
 
     fn after_everybody(&mut self, slot: usize) {
-        let mut clock = std::mem::take(&mut self.clocks[slot]);
-        for (other, ticking) in self.clocks.iter_mut().enumerate() {
+        let clocks = &mut self.clocks.clocks;
+        let mut clock = std::mem::take(&mut clocks[slot]);
+        for (other, ticking) in clocks.iter_mut().enumerate() {
             join(&mut clock, ticking);
-            if other != slot && !ticking.is_empty() {
+            if other != slot {
                 ticking[other] += 1;
             }
         }
-        self.clocks[slot] = clock;
+        clocks[slot] = clock;
     }
 
     /// Follows an access to a variable under locks.
@@ -200,12 +258,13 @@ impl Survey {
         if state.kept {
             return;
         }
-        let clock = &self.clocks[slot];
+        let (clocks, periods) = (&self.clocks, &self.periods);
         let suspicious = |way: &Way| {
             let other = way.slot as usize;
             other != slot
                 && (way.writes || writes)
-                && (clock.get(other).is_none_or(|&known| known < way.time)
+                && !periods.after(slot, other, way.period)
+                && (!clocks.after(slot, other, way.time)
                     || way.held.iter().any(|lock| held.contains(lock)))
         };
         if !plain || state.ways.iter().any(suspicious) || state.ways.len() > WAYS {
@@ -215,15 +274,16 @@ impl Survey {
             };
             return;
         }
-        let time = clock[slot];
         let same = |way: &&mut Way| {
             way.slot as usize == slot && way.writes == writes && *way.held == *held
         };
+        let (time, period) = (clocks.now(slot), periods.now(slot));
         match state.ways.iter_mut().find(same) {
-            Some(way) => way.time = time,
+            Some(way) => (way.time, way.period) = (time, period),
             None => state.ways.push(Way {
                 slot: slot as u32,
                 time,
+                period,
                 writes,
                 held: held.into(),
             }),

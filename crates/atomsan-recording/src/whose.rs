@@ -30,8 +30,14 @@ const SYSTEM: [&str; 5] = [
     "/nix/store/",
 ];
 
-/// Where cargo and rustup keep what they bring along, below the user's home or wherever.
-const PACKAGES: [&str; 3] = ["/.cargo/registry/", "/.cargo/git/", "/.rustup/"];
+/// Where cargo and rustup keep what they bring along, below the user's home or wherever; and the
+/// crate of our own annotations.
+const PACKAGES: [&str; 4] = [
+    "/.cargo/registry/",
+    "/.cargo/git/",
+    "/.rustup/",
+    "/crates/atomsan/src/",
+];
 
 impl Options {
     /// Every function that is instrumented.

@@ -21,6 +21,7 @@ pub(crate) fn report() -> Report {
     };
     let transaction = |thread: &str, blamed| Transaction {
         thread: thread.to_owned(),
+        spawned: None,
         region: Some("withdraw".to_owned()),
         blamed,
     };

@@ -79,18 +79,12 @@ pub fn data(documents: &[Document], sources: &Sources) -> Value {
         });
         (one.code.to_owned(), about)
     });
-    let threads = documents.iter().flat_map(|one| &one.threads);
-    let spawned = threads.filter_map(|thread| {
-        let at = where_(thread.spawned.as_ref()?, sources)?;
-        Some((story::named_thread(&thread.name).into_owned(), at.into()))
-    });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "summary": summary(&findings, documents),
         "findings": shown,
         "documents": documents.iter().map(|one| about(one, sources)).collect::<Vec<_>>(),
         "explain": explain.collect::<Map<String, Value>>(),
-        "spawned": spawned.collect::<Map<String, Value>>(),
         "sources": excerpts(&lines, sources),
         "yields": yields,
         "density": density(documents),
@@ -171,6 +165,10 @@ fn finding(one: &Report, sources: &Sources, lines: &mut BTreeMap<String, BTreeSe
     let accepted = one.accepted.iter().map(|accepted| accepted.sentence());
     let notes = one.notes.iter().cloned().chain(accepted);
     let who = story::who(one);
+    let spawned = one.transactions.iter().filter_map(|thread| {
+        let at = where_(thread.spawned.as_ref()?, sources)?;
+        Some((story::named_thread(&thread.thread).into_owned(), at.into()))
+    });
     let engines: BTreeSet<&str> = ([one.engine.as_str()].into_iter())
         .chain(one.agreeing.iter().map(|one| one.engine.as_str()))
         .collect();
@@ -190,6 +188,7 @@ fn finding(one: &Report, sources: &Sources, lines: &mut BTreeMap<String, BTreeSe
         "doubt": story::doubt(one),
         "notes": notes.collect::<Vec<_>>(),
         "also": story::also(one),
+        "spawned": spawned.collect::<Map<String, Value>>(),
         "fingerprint": one.fingerprint,
         "edges": one.edges,
         "steps": steps.collect::<Vec<_>>(),
@@ -294,6 +293,7 @@ fn yields(
                 let name = sources.name(file);
                 let short = name.rsplit('/').next().unwrap_or(&name);
                 if let Some(with) = last["with"].as_array_mut() {
+                    let function = source::bare_name(function);
                     with.push(format!("{function} ({short}:{line})").into());
                 }
             }

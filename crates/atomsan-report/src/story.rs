@@ -135,10 +135,10 @@ fn meaning(report: &Report, first: usize, last: usize) -> String {
     let (one, other) = (sign(first + 1), before(last).map(|at| sign(at + 1)));
     let other = other.unwrap_or_else(|| "another thread".to_owned());
     match report.anomaly.as_str() {
-        "lost-update" => format!("but what {one} read is out of date since {other}"),
-        "overwritten" => format!("but {other} has overwritten what {one} wrote"),
-        "intermediate-state" => format!("but {other} has seen the state in between"),
-        "non-repeatable-read" => format!("but not what {one} read: {other} came between"),
+        "lost-update" => format!("but {one} is out of date since {other}"),
+        "overwritten" => format!("but {other} has overwritten {one}"),
+        "intermediate-state" => format!("but {other} has seen the state between"),
+        "non-repeatable-read" => format!("but {other} has changed it since {one}"),
         _ => format!("but after {other}, so {one} is out of date"),
     }
 }
@@ -327,6 +327,6 @@ mod tests {
         assert_eq!(told[0].place.line, Some(10));
         assert_eq!(told[0].action, "reads `balance` in `len`");
         assert_eq!(told[1].place, place("deposit", "src/bank.rs", 33));
-        assert_eq!(told[2].meaning, "but what ① read is out of date since ②");
+        assert_eq!(told[2].meaning, "but ① is out of date since ②");
     }
 }

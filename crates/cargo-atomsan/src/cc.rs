@@ -76,11 +76,11 @@ fn is_ours(word: &OsStr) -> bool {
 
 pub(crate) fn run(language: Language, arguments: &[OsString]) -> anyhow::Result<Exit> {
     let compiler = language.compiler();
-    let Asked { stage, objection } = Asked::of(arguments);
+    let asked = Asked::of(arguments);
     let mut command = Command::new(&compiler[0]);
     command.args(&compiler[1..]);
-    if stage > Stage::Nothing {
-        if let Some(objection) = objection {
+    if asked.stage > Stage::Nothing {
+        if let Some(objection) = &asked.objection {
             bail!("{objection}");
         }
         if compiler[0].to_string_lossy().contains("musl") {
@@ -89,7 +89,11 @@ pub(crate) fn run(language: Language, arguments: &[OsString]) -> anyhow::Result<
                 compiler[0].display()
             );
         }
-        command.args(added(stage, &runtime::directory()?, is_clang(&compiler[0])));
+        command.args(added(
+            &asked,
+            &runtime::directory()?,
+            is_clang(&compiler[0]),
+        ));
     }
     // A runtime that is linked statically would be ThreadSanitizer's; names are wanted.
     let unwanted = ["-static-libtsan", "-static-libsan", "-s"].map(OsStr::new);
@@ -114,14 +118,13 @@ fn is_clang(compiler: &OsStr) -> bool {
 ///
 /// gcc links `-ltsan` for `-fsanitize=thread`, in front of everything else; our directory has a
 /// library of that name, and comes first. clang is told to link nothing, and gets ours by name.
-fn added(stage: Stage, runtime: &Path, clang: bool) -> Vec<OsString> {
+fn added(asked: &Asked, runtime: &Path, clang: bool) -> Vec<OsString> {
     // For the macros that it defines.
-    let mut added: Vec<OsString> = vec![
-        "-fsanitize=thread".into(),
-        "-isystem".into(),
-        runtime.join(runtime::INCLUDE).into(),
-    ];
-    if stage >= Stage::Compile {
+    let mut added: Vec<OsString> = vec!["-fsanitize=thread".into()];
+    if asked.compiles {
+        added.extend(["-isystem".into(), runtime.join(runtime::INCLUDE).into()]);
+    }
+    if asked.stage >= Stage::Compile && asked.compiles {
         let only: &[&str] = if clang {
             // What is wider than 16 bytes is not announced.
             &[
@@ -144,7 +147,7 @@ fn added(stage: Stage, runtime: &Path, clang: bool) -> Vec<OsString> {
         let both = ["-g", "-fno-optimize-sibling-calls"];
         added.extend(both.iter().chain(only).map(OsString::from));
     }
-    if stage == Stage::Link {
+    if asked.stage == Stage::Link {
         if clang {
             added.push("-fno-sanitize-link-runtime".into());
             added.push("-Wl,--push-state,--no-as-needed".into());
@@ -166,14 +169,18 @@ mod tests {
 
     #[test]
     fn only_linking_gets_the_library() {
-        let added = |stage, clang| {
-            let added = added(stage, Path::new("/rt"), clang);
+        let added = |arguments: &str, clang| {
+            let asked = Asked::of(&asked::words(arguments));
+            let added = added(&asked, Path::new("/rt"), clang);
             added.join(OsStr::new(" ")).into_string().unwrap()
         };
         for clang in [false, true] {
-            assert!(!added(Stage::Compile, clang).contains("-L/rt"));
-            assert!(added(Stage::Link, clang).contains("-L/rt -Wl,-rpath,/rt"));
-            assert!(added(Stage::Link, clang).contains("-fsanitize=thread"));
+            assert!(!added("-c a.c", clang).contains("-L/rt"));
+            assert!(added("-E a.c", clang).contains("-isystem /rt/include"));
+            assert!(added("a.o -o a", clang).contains("-L/rt -Wl,-rpath,/rt"));
+            // clang objects to what it has no use for.
+            assert!(!added("a.o -o a", clang).contains("-mllvm"));
+            assert!(added("a.c", clang).contains("-fsanitize=thread"));
         }
     }
 

@@ -12,49 +12,83 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long we wait for processes that the program has left behind when it was interrupted.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Signals that have come.
-static SIGNALS: AtomicU32 = AtomicU32::new(0);
-/// The process that we wait for, or 0.
-static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// A signal that comes so soon after the program's end was sent to both of us before it: the
+/// program was quicker.
+const QUICKER: Duration = Duration::from_secs(1);
+
+/// What signals are for.
+struct State {
+    /// What is removed if we are ended.
+    recordings: PathBuf,
+    /// The process that we wait for.
+    running: Option<Pid>,
+    /// When the last one ended.
+    ended: Option<Instant>,
+    /// Signals that have come.
+    signals: u32,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn state() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a program to its end. What it records is in a directory, which is removed if we are ended.
 pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitStatus> {
-    listen(recordings.to_owned())?;
+    if state().is_none() {
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        thread::spawn(move || listen(signals));
+    }
+    let signals = state().as_ref().map_or(0, |state| state.signals);
+    // Nothing is decided between the start of the program and the note that it runs.
+    let mut now = state();
     let mut child = command.spawn()?;
-    RUNNING.store(child.id(), Ordering::Release);
+    *now = Some(State {
+        recordings: recordings.to_owned(),
+        running: Some(Pid::from_child(&child)),
+        ended: None,
+        signals,
+    });
+    drop(now);
     let status = child.wait();
-    RUNNING.store(0, Ordering::Release);
-    if SIGNALS.load(Ordering::Acquire) > 0 {
+    let mut interrupted = false;
+    if let Some(state) = &mut *state() {
+        state.running = None;
+        state.ended = Some(Instant::now());
+        interrupted = state.signals > 0;
+    }
+    if interrupted {
         wait_for_recorders(recordings);
     }
     status
 }
 
-fn listen(recordings: PathBuf) -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    thread::spawn(move || {
-        for signal in signals.forever() {
-            let before = SIGNALS.fetch_add(1, Ordering::AcqRel);
-            let running = RUNNING.load(Ordering::Acquire);
-            if before > 0 || running == 0 {
-                let _ = fs::remove_dir_all(&recordings);
-                std::process::exit(128 + signal);
-            }
-            if signal == SIGTERM
-                && let Some(pid) = i32::try_from(running).ok().and_then(Pid::from_raw)
-            {
-                let _ = kill_process(pid, Signal::TERM);
-            }
+fn listen(mut signals: Signals) {
+    for signal in signals.forever() {
+        let mut state = state();
+        let Some(state) = &mut *state else {
+            std::process::exit(128 + signal);
+        };
+        let quicker = state.ended.is_some_and(|then| then.elapsed() < QUICKER);
+        state.signals += 1;
+        if state.signals > 1 || (state.running.is_none() && !quicker) {
+            let _ = fs::remove_dir_all(&state.recordings);
+            std::process::exit(128 + signal);
         }
-    });
-    Ok(())
+        if signal == SIGTERM
+            && let Some(pid) = state.running
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
 }
 
 /// cargo may end before the tests that it runs: these got the signal too.

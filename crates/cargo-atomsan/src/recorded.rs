@@ -16,7 +16,7 @@ use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, unite};
+use atomsan_report::{Document, Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -238,14 +238,16 @@ fn check_files(
     last::save(args.save.as_deref().unwrap_or(last), &documents)?;
     let accepted = judge.finish()?;
     for document in &mut documents {
+        let all = document.findings.len();
         document.findings.retain(shown);
+        seen.hidden += all - document.findings.len();
     }
     let least = args.fail_on.into();
     let found = documents.iter().any(|one| accept::counts(one, least));
     if !args.render.is_text() {
         render::documents(&mut out, &args.render, &documents)?;
     } else if !files.is_empty() {
-        let all = unite(documents, products::unite);
+        let all = over_all(&documents);
         let one = std::slice::from_ref(&all);
         render::findings(&mut out, accept::counting(&all), one)?;
         seen.findings = accept::counting(&all).count();
@@ -255,6 +257,20 @@ fn check_files(
         }
     }
     Ok(if found { Exit::Findings } else { Exit::Clean })
+}
+
+/// What was found in any process, each mistake once.
+fn over_all(documents: &[Document]) -> Document {
+    let mut all = unite(documents.to_vec(), products::unite);
+    for finding in &mut all.findings {
+        let same = |report: &Report| report.fingerprint == finding.fingerprint;
+        let shows = |document: &&Document| document.findings.iter().any(same);
+        let processes = documents.iter().filter(shows).count();
+        if processes > 1 {
+            finding.notes.push(format!("in {processes} processes"));
+        }
+    }
+    all
 }
 
 /// `progress` is told how many events there were.
@@ -351,6 +367,8 @@ struct Seen {
     threads: u64,
     events: u64,
     findings: usize,
+    /// Findings of low rank that nobody asked for.
+    hidden: usize,
     warnings: Vec<String>,
 }
 
@@ -381,9 +399,13 @@ impl std::fmt::Display for Seen {
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!(" ({n} of low rank not shown; --all shows them)"),
+        };
         write!(
             f,
-            "atomsan: {verdict} in {} of {} in {}",
+            "atomsan: {verdict}{hidden} in {} of {} in {}",
             counted(self.events, "shared event", "s"),
             counted(self.threads, "thread", "s"),
             counted(self.processes, "process", "es"),

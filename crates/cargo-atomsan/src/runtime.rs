@@ -11,9 +11,9 @@
 //! | `libclang_rt.tsan*.so` | programs that clang linked with `-fsanitize=thread -shared-libsan` |
 //! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
 //! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
-//! | `include/atomsan.h` | C and C++ programs that have something to say to the checker |
 //! | `atomsan-rustc`, `atomsan-rustdoc` | this executable, between cargo and these (see [`rustc`]) |
 //! | `atomsan-cc`, `atomsan-c++` | this executable, as a compiler, for builds that want one word (see [`crate::cc`]) |
+//! | `include/atomsan.h` | C and C++ programs that have something to say to the checker |
 
 use crate::{cc, linker, rustc};
 use anyhow::{Context as _, bail};
@@ -24,12 +24,13 @@ use std::path::{Path, PathBuf};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatomsan_rt.so"));
 
+/// The only platform that programs are checked on.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+
 const HEADER: &str = include_str!("../../../include/atomsan.h");
 
 /// The directory of headers, in the runtime's.
 pub(crate) const INCLUDE: &str = "include";
-/// The only platform that programs are checked on.
-pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The library's name for the linker.
 pub(crate) const NAME: &str = "libatomsan_rt.so";
@@ -43,10 +44,12 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
         );
     }
     let mut hasher = DefaultHasher::new();
-    LIBRARY.hash(&mut hasher);
+    (LIBRARY, HEADER).hash(&mut hasher);
     HEADER.hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
-    executable.hash(&mut hasher);
+    // Another version of this executable may have other names for itself.
+    links(&executable).hash(&mut hasher);
+    HEADER.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
     if !directory.join(LAST).exists() {
         unpack(&directory, &executable)
@@ -56,7 +59,7 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
 }
 
 /// The file that is unpacked last.
-const LAST: &str = "checker";
+const LAST: &str = cc::CPP_NAME;
 
 /// A directory for what is kept between runs.
 pub(crate) fn cache() -> anyhow::Result<PathBuf> {
@@ -69,16 +72,9 @@ pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     Ok(base.join("atomsan"))
 }
 
-/// Several processes may do this at once, so each file comes into place as a whole.
-fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
-    let temporary = directory.join(format!("new.{}", std::process::id()));
-    fs::write(&temporary, LIBRARY)?;
-    fs::rename(&temporary, directory.join(NAME))?;
-    fs::create_dir_all(directory.join(INCLUDE))?;
-    fs::write(&temporary, HEADER)?;
-    fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
-    for (name, target) in [
+/// Names in the directory, and what they stand for.
+fn links(executable: &Path) -> [(&'static str, &Path); 11] {
+    [
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),
         ("libtsan.so.2", Path::new(NAME)),
@@ -88,9 +84,21 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
         (rustc::NAME, executable),
         (rustc::DOC_NAME, executable),
         (cc::NAME, executable),
-        (cc::CPP_NAME, executable),
+        ("checker", executable),
         (LAST, executable),
-    ] {
+    ]
+}
+
+/// Several processes may do this at once, so each file comes into place as a whole.
+fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let temporary = directory.join(format!("new.{}", std::process::id()));
+    fs::write(&temporary, LIBRARY)?;
+    fs::rename(&temporary, directory.join(NAME))?;
+    fs::create_dir_all(directory.join(INCLUDE))?;
+    fs::write(&temporary, HEADER)?;
+    fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
+    for (name, target) in links(executable) {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;
         fs::rename(&temporary, directory.join(name))?;

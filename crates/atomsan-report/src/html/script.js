@@ -21,6 +21,9 @@
     part.length > 2 && part.startsWith("`") ? make("code", {}, part.slice(1, -1)) : part);
   const times = (count) => (count === 1 ? "once" : `${count.toLocaleString("en")} times`);
   const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  // `withdraw` for bank::Account::withdraw::{{closure}}, Account::withdraw(int), bank/Account.withdraw(I)Z.
+  const bare = (name) => (name || "").split("::{")[0].split(/[(<]/)[0].split(/[:./]/).pop();
+  const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
   const where = (place) => (place.file ? place.file + (place.line ? `:${place.line}` : "") : place.line ? `location ${place.line}` : "");
 
   // ---- the list ----
@@ -112,7 +115,7 @@
       root.append(make("details", {}, make("summary", {}, `What “${finding.code}” means`), make("p", {}, about.meaning),
         make("pre", { class: "example" }, about.example), make("p", {}, make("b", {}, "When it is harmless: "), about.harmless)));
     }
-    root.append(make("p", { class: "at" }, `${finding.evidence}. ${finding.criterion}. Fingerprint ${finding.fingerprint}.`));
+    root.append(make("p", { class: "at" }, `${capital(finding.evidence)}. Criterion: ${finding.criterion}. Fingerprint: ${finding.fingerprint}.`));
     return root;
   }
 
@@ -121,21 +124,21 @@
   function diagram(finding, id, light) {
     const steps = finding.steps;
     const lanes = [...new Set(steps.map((step) => step.thread))];
-    const width = lanes.length > 2 ? 190 : 236, gap = 54, box = 46, pitch = 74, top = 62, side = 26;
+    const width = 206, gap = 46, box = 46, pitch = 74, top = 62, side = 20;
     const x = (lane) => side + lane * (width + gap);
     const y = (row) => top + row * pitch;
     const lane = steps.map((step) => lanes.indexOf(step.thread));
     const total = side * 2 + lanes.length * width + (lanes.length - 1) * gap;
     const height = y(steps.length) + 4;
-    const svg = make("svg", { width: total, height, viewBox: `0 0 ${total} ${height}`, role: "img",
+    const svg = make("svg", { width: total, style: lanes.length > 3 ? `min-width: ${total}px` : undefined, viewBox: `0 0 ${total} ${height}`, role: "img",
       "aria-label": "Interleaving: " + steps.map((step) => `${step.number}. ${step.thread} ${step.action}`).join("; ") });
     svg.append(make("defs", {}, make("marker", { id: `${id}-arrow`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" },
       make("path", { d: "M0 0 8 4 0 8z" }))));
     lanes.forEach((name, at) => {
       const centre = x(at) + width / 2;
       svg.append(make("text", { class: "head", x: centre, y: 24 }, cut(name, 30)));
-      const spawned = data.spawned[name];
-      if (spawned) svg.append(make("text", { class: "from", x: centre, y: 40 }, cut(`started at ${spawned}`, 38), make("title", {}, spawned)));
+      const spawned = finding.spawned[name];
+      if (spawned) svg.append(make("text", { class: "from", x: centre, y: 40 }, cut(`started at ${spawned.split("/").pop()}`, 36), make("title", {}, spawned)));
       svg.append(make("line", { class: "lane", x1: centre, x2: centre, y1: 48, y2: height - 6 }));
     });
     const own = steps.map((step, at) => (step.culprit ? at : -1)).filter((at) => at >= 0);
@@ -149,8 +152,8 @@
         mouseenter: () => light(step.number, true), mouseleave: () => light(step.number, false) },
         make("title", {}, `${step.thread} ${step.action}\n${where(step)}${step.meaning ? "\n" + step.meaning : ""}`),
         make("rect", { x: left, y: upper, width, height: box, rx: 7 }),
-        make("text", { x: left + 10, y: upper + 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), width > 200 ? 31 : 24)),
-        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [step.function, where(step).split("/").pop()].filter(Boolean).join(" · "), width > 200 ? 40 : 32)));
+        make("text", { x: left + 10, y: upper + 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), 26)),
+        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [where(step).split("/").pop(), bare(step.function)].filter(Boolean).join(" · "), 36)));
       svg.append(group);
     });
     for (const [from, to] of finding.edges) {
@@ -178,7 +181,9 @@
         const classes = ["row", here.some((step) => step.culprit) ? "own" : "", here.some((step) => !step.culprit) ? "theirs" : ""];
         const row = make("div", { class: classes.filter(Boolean).join(" "), "data-step": here.map((step) => step.number).join(" ") },
           make("i", {}, String(number)),
-          make("span", {}, lines[number] || " ", here.map((step) => make("b", { class: step.culprit ? "" : "theirs" }, `${step.sign} ${step.culprit ? "" : step.thread + " "}${step.action.replaceAll("`", "")}`))));
+          make("em", { title: here.map((step) => `${step.sign} ${step.thread} ${step.action}`).join("\n") || undefined },
+            here.map((step) => make("b", { class: step.culprit ? "" : "theirs" }, step.sign))),
+          make("span", {}, lines[number] || " "));
         if (here.length) {
           row.addEventListener("mouseenter", () => here.forEach((step) => light(step.number, true)));
           row.addEventListener("mouseleave", () => here.forEach((step) => light(step.number, false)));
@@ -210,9 +215,11 @@
         if (last !== null && number > last + 1) pre.append(make("div", { class: "gap" }, "⋯"));
         last = number;
         const one = marks.get(number);
-        const row = make("div", { class: one ? "row heat" : "row", style: one ? `--heat: ${Math.round(12 + 60 * Math.log1p(one.count) / Math.log1p(most))}` : undefined },
-          make("i", {}, String(number)),
-          make("span", {}, lines[number] || (one ? one.function : "") || " ", one ? make("b", { class: "theirs" }, `yield, needed ${times(one.count)}; with ${one.with.join(", ")}`) : null));
+        const others = one ? one.with.slice(0, 2).join(", ") + (one.with.length > 2 ? ` and ${one.with.length - 2} more` : "") : "";
+        const row = make("div", { class: one ? "row heat" : "row", title: one ? one.with.join("\n") : undefined,
+          style: one ? `--heat: ${Math.round(8 + 26 * Math.log1p(one.count) / Math.log1p(most))}` : undefined },
+          make("i", {}, String(number)), make("em", {}),
+          make("span", {}, lines[number] || (one ? one.function : "") || " ", one ? make("small", {}, `yield, needed ${times(one.count)}, against ${others}`) : null));
         pre.append(row);
       }
       root.append(make("h3", {}, ""), make("div", { class: "source" }, make("div", { class: "file" }, here[0].name || "unknown file"), pre));

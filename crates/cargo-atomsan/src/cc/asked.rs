@@ -84,6 +84,8 @@ const CONFLICTING: &[&str] = &["address", "kernel-address", "hwaddress", "leak",
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Asked {
     pub(super) stage: Stage,
+    /// Whether there are sources among the inputs.
+    pub(super) compiles: bool,
     /// Why a program that is made like this cannot be checked.
     pub(super) objection: Option<String>,
 }
@@ -93,7 +95,7 @@ impl Asked {
     pub(super) fn of(arguments: &[OsString]) -> Asked {
         let arguments = expand(arguments, 0);
         let mut stage = Stage::Link;
-        let (mut inputs, mut headers) = (0, 0);
+        let (mut inputs, mut headers, mut compiles) = (0, 0, false);
         let mut language = None;
         let mut objection = None;
         let mut rest = arguments.iter();
@@ -120,6 +122,7 @@ impl Asked {
                 _ if text.starts_with("-l") => inputs += 1,
                 _ if text == "-" || !text.starts_with('-') => {
                     inputs += 1;
+                    compiles |= !is_object(argument, language.as_deref());
                     headers += u32::from(is_header(argument, language.as_deref()));
                 }
                 _ => {}
@@ -140,7 +143,11 @@ impl Asked {
         } else if headers > 0 {
             stage = stage.min(Stage::Compile);
         }
-        Asked { stage, objection }
+        Asked {
+            stage,
+            compiles,
+            objection,
+        }
     }
 }
 
@@ -149,6 +156,17 @@ const PLATFORM: &str = "programs can be checked on x86-64 Linux with glibc only"
 fn foreign(target: &str) -> Option<String> {
     let ours = target.starts_with("x86_64") && target.contains("linux") && !target.contains("musl");
     (!ours).then(|| format!("target {target}: {PLATFORM}"))
+}
+
+/// Whether an input only goes to the linker.
+fn is_object(input: &OsStr, language: Option<&str>) -> bool {
+    let name = input.to_string_lossy();
+    let ending = Path::new(input).extension().unwrap_or_default();
+    language.is_none_or(|language| language == "none")
+        && (["o", "a", "so", "lo", "obj", "ld"]
+            .map(OsStr::new)
+            .contains(&ending)
+            || name.contains(".so."))
 }
 
 fn is_header(input: &OsStr, language: Option<&str>) -> bool {
@@ -230,15 +248,15 @@ mod tests {
             ("a.o -o a", Stage::Link),
             ("-shared -Wl,--whole-archive -la -o liba.so", Stage::Link),
         ] {
-            assert_eq!(
-                asked(arguments),
-                Asked {
-                    stage,
-                    objection: None
-                },
-                "{arguments}"
-            );
+            let asked = asked(arguments);
+            assert_eq!((asked.stage, asked.objection), (stage, None), "{arguments}");
         }
+    }
+
+    #[test]
+    fn only_sources_are_compiled() {
+        assert!(asked("a.c b.o -o c.o").compiles);
+        assert!(!asked("a.o libb.so.1 libc.a -lm -o d").compiles);
     }
 
     #[test]

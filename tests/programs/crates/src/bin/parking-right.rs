@@ -48,12 +48,18 @@ fn nested(shared: &Shared) {
     inner.set(inner.get() + 1);
 }
 
-fn spun(shared: &Shared, value: u64) -> u64 {
+fn spun(shared: &Shared, value: u64) {
     let mut both = shared.spun.lock();
     both.0 += value;
     both.1 = both.0 * 2;
-    drop(both);
-    shared.read.write().push(value);
+}
+
+fn listed(shared: &Shared, value: u64) {
+    let mut read = shared.read.write();
+    read.push(value);
+}
+
+fn sum(shared: &Shared) -> u64 {
     shared.read.read().iter().sum()
 }
 
@@ -72,6 +78,8 @@ fn main() {
                     known(&shared, value % 8);
                     nested(&shared);
                     spun(&shared, value);
+                    listed(&shared, value);
+                    assert!(sum(&shared) >= value);
                     assert_eq!(lazily(value), value % 16 + 7);
                 }
             });

@@ -47,7 +47,8 @@ fn nap(total: &Mutex<u64>) {
     *total.lock().unwrap() += 1;
 }
 
-fn work(total: &Mutex<u64>) {
+fn main() {
+    let total = &Mutex::new(0);
     for _ in 0..5 {
         assert_eq!(in_parts(4), 6);
         assert_eq!(scoped(total), 3);
@@ -65,8 +66,4 @@ fn work(total: &Mutex<u64>) {
             scope.spawn(|| (0..20).for_each(|_| nap(total)));
         }
     });
-}
-
-fn main() {
-    work(&Mutex::new(0));
 }
