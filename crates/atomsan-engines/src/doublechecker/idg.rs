@@ -4,7 +4,10 @@
 //!
 //! * **Components.** When the last transaction of a cycle finishes, all edges of the cycle are
 //!   there. So it is enough to look for the strongly connected component of each transaction that
-//!   finishes, and to look at finished transactions only (section 3.2.3).
+//!   finishes, and to look at finished transactions only (section 3.2.3). Later is as good: where
+//!   a search is long (a thousand threads have each reached half a million transactions), the next
+//!   one waits until enough transactions have finished to share it ([`Idg::is_due`]), and each
+//!   of them costs a fixed number of steps.
 //! * **Reclaiming.** A finished transaction that no open one reaches will never be reached by one:
 //!   a path from an open transaction would have a first edge that leads to a finished one, and
 //!   that edge would have to be there already. So it is in no cycle to come. Whatever
@@ -46,6 +49,8 @@ struct Node {
     out: Vec<u32>,
     /// No edges leave it any more.
     retired: bool,
+    /// It has finished, and its component has not been looked for.
+    pending: bool,
     /// The search that saw the node last, and what it noted.
     search: u64,
     number: u32,
@@ -63,12 +68,22 @@ pub struct Idg {
     /// The transactions of the component found last.
     component: Vec<u32>,
     path: Vec<(u32, u32)>,
+    /// The transactions whose components have not been looked for.
+    pending: Vec<u32>,
+    /// What the last search and what followed from it cost.
+    cost: usize,
     /// How much there is (transactions and their logs), and how much makes sweeping worthwhile.
     weight: usize,
     limit: usize,
     edges: u64,
 }
 
+/// A strongly connected component of more than one transaction.
+#[derive(Debug)]
+pub struct Component(Vec<u32>);
+
+/// How many steps of a search a transaction pays for.
+const STEPS: usize = 64;
 /// Sweeping less than this is not worthwhile.
 const LEAST_LIMIT: usize = 1 << 14;
 /// The number of a node whose component is complete.
@@ -87,6 +102,7 @@ impl Idg {
                     transaction: None,
                     out: Vec::new(),
                     retired: false,
+                    pending: false,
                     search: 0,
                     number: 0,
                     lowest: 0,
@@ -175,18 +191,51 @@ impl Idg {
         }
     }
 
-    /// Looks for the strongly connected component of a transaction that has just finished, among
-    /// finished transactions. Whether it has more than one transaction; [`Idg::component`] has
-    /// them then.
-    pub fn find_component(&mut self, tx: Tx) -> bool {
+    /// The component of a transaction that has finished is to be looked for.
+    pub fn look_for(&mut self, tx: Tx) {
+        let Some(node) = self.nodes.get_mut(tx.slot as usize) else {
+            return;
+        };
+        if node.generation == tx.generation && !node.out.is_empty() && !node.pending {
+            node.pending = true;
+            self.pending.push(tx.slot);
+        }
+    }
+
+    /// Whether a [search](Idg::components) is worth what the last one did cost; `patience` is how
+    /// many transactions must wait for it at least.
+    pub fn is_due(&self, patience: usize) -> bool {
+        self.pending.len() >= patience.max(self.cost / STEPS)
+    }
+
+    /// The strongly connected components of several finished transactions that have one in them
+    /// whose component was to be looked for.
+    pub fn components(&mut self) -> Vec<Component> {
+        self.search += 1;
+        self.cost = 0;
         self.component.clear();
-        if self.get(tx).is_none() || self.nodes[tx.slot as usize].out.is_empty() {
-            return false;
+        let mut found = Vec::new();
+        let mut next = 0;
+        let pending = std::mem::take(&mut self.pending);
+        for &slot in &pending {
+            if self.nodes[slot as usize].search != self.search {
+                self.tarjan(slot, &mut next, &mut found);
+            }
         }
-        self.tarjan(tx.slot);
-        if self.component.len() < 2 {
-            return false;
+        for slot in pending {
+            self.nodes[slot as usize].pending = false;
         }
+        found
+    }
+
+    /// Adds to what the last search did cost.
+    pub fn spend(&mut self, steps: usize) {
+        self.cost += steps;
+    }
+
+    /// Makes this the component that [`Idg::component`] has.
+    pub fn select(&mut self, component: Component) {
+        self.component = component.0;
         let nodes = &mut self.nodes;
         let began = |slot: &u32| {
             let transaction = nodes[*slot as usize].transaction.as_ref();
@@ -200,7 +249,6 @@ impl Idg {
             node.search = self.search;
             node.number = number as u32;
         }
-        true
     }
 
     /// The component found last, in the order in which its transactions began.
@@ -216,21 +264,20 @@ impl Idg {
         inside.then_some(node.number as usize)
     }
 
-    /// Tarjan's algorithm from one node; leaves the node's own component in `component`.
-    fn tarjan(&mut self, root: u32) {
-        self.search += 1;
-        let mut next = 0;
-        self.visit(root, &mut next);
+    /// Tarjan's algorithm, from one node on.
+    fn tarjan(&mut self, root: u32, next: &mut u32, found: &mut Vec<Component>) {
+        self.visit(root, next);
         while let Some(&mut (slot, ref mut edge)) = self.path.last_mut() {
             let at = *edge as usize;
             *edge += 1;
+            self.cost += 1;
             if let Some(&successor) = self.nodes[slot as usize].out.get(at) {
                 let node = &self.nodes[successor as usize];
                 if node.search != self.search {
                     let transaction = node.transaction.as_ref();
                     let finished = transaction.is_some_and(|tx| tx.ended.is_some());
                     if finished && !node.retired {
-                        self.visit(successor, &mut next);
+                        self.visit(successor, next);
                     }
                 } else if node.number != IN_NO_PATH {
                     let number = node.number;
@@ -244,9 +291,9 @@ impl Idg {
             if let Some(&(parent, _)) = self.path.last() {
                 let parent = &mut self.nodes[parent as usize];
                 parent.lowest = parent.lowest.min(lowest);
-                if lowest == number {
-                    self.drop_component(slot);
-                }
+            }
+            if lowest == number {
+                self.complete(slot, found);
             }
         }
     }
@@ -261,13 +308,19 @@ impl Idg {
         self.path.push((slot, 0));
     }
 
-    /// A component that is not the root's is complete.
-    fn drop_component(&mut self, root: u32) {
-        while let Some(slot) = self.component.pop() {
-            self.nodes[slot as usize].number = IN_NO_PATH;
-            if slot == root {
-                return;
-            }
+    /// The component of which `root` was visited first is complete.
+    fn complete(&mut self, root: u32, found: &mut Vec<Component>) {
+        let from = self.component.iter().rposition(|&slot| slot == root);
+        let mut pending = false;
+        let members = from.unwrap_or(0)..;
+        for &slot in &self.component[members.clone()] {
+            let node = &mut self.nodes[slot as usize];
+            node.number = IN_NO_PATH;
+            pending |= node.pending;
+        }
+        let members = self.component.drain(members);
+        if pending && members.len() > 1 {
+            found.push(Component(members.collect()));
         }
     }
 
@@ -291,12 +344,14 @@ impl Idg {
         self.weight >= self.limit.max(LEAST_LIMIT)
     }
 
-    /// Reclaims what none of the open transactions reaches.
+    /// Reclaims what none of the open transactions reaches, nor one whose component has not been
+    /// looked for.
     pub fn sweep(&mut self, open: impl Iterator<Item = Tx>) {
         self.search += 1;
         let mut todo: Vec<u32> = open
             .filter(|&tx| self.get(tx).is_some())
             .map(|tx| tx.slot)
+            .chain(self.pending.iter().copied())
             .collect();
         while let Some(slot) = todo.pop() {
             let node = &mut self.nodes[slot as usize];
