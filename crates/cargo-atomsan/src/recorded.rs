@@ -14,6 +14,7 @@ use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
+use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
 use atomsan_report::{Document, Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
@@ -224,12 +225,13 @@ fn check_files(
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
-                warnings: warnings(&counters),
+                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
                 stats: args.render.html,
             },
         );
         judge.judge(&mut document, shown);
         seen.add(&counters, checker.events());
+        seen.warn(counters.pid, unseen_libraries(&recording));
         documents.push(document);
     }
     drop(progress);
@@ -340,6 +342,24 @@ fn warnings(counters: &Counters) -> Vec<String> {
     warnings
 }
 
+/// Libraries that nothing was seen of.
+fn unseen_libraries(recording: &Recording) -> Vec<String> {
+    const NAMED: usize = 3;
+    let libraries = symbols::uninstrumented(recording);
+    let named = libraries[..libraries.len().min(NAMED)].join(", ");
+    match libraries.len() {
+        0 => Vec::new(),
+        count @ 1..=NAMED => vec![format!(
+            "{named} {} not instrumented; what happens there is not seen",
+            if count == 1 { "is" } else { "are" }
+        )],
+        count => vec![format!(
+            "{named} and {} other libraries are not instrumented; what happens there is not seen",
+            count - NAMED
+        )],
+    }
+}
+
 /// How much was seen, over all processes.
 #[derive(Default)]
 struct Seen {
@@ -357,8 +377,11 @@ impl Seen {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        let process = counters.pid;
-        let named = warnings(counters).into_iter();
+        self.warn(counters.pid, warnings(counters));
+    }
+
+    fn warn(&mut self, process: u64, warnings: Vec<String>) {
+        let named = warnings.into_iter();
         self.warnings
             .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
