@@ -1,14 +1,16 @@
 //! Chores of the project's developers: `cargo xtask help`.
 #![forbid(unsafe_code)]
 
+mod bench_runtime;
 mod bench_trace;
 mod test;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask test          everything CI checks: format, lints, documentation, tests
-cargo xtask bench trace   how fast traces are checked, and how that grows";
+cargo xtask test           everything CI checks: format, lints, documentation, tests
+cargo xtask bench trace    how fast traces are checked, and how that grows
+cargo xtask bench runtime  what checking a running program costs; --help says more";
 
 /// Why a chore failed.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["test"] => test::run(),
         ["bench", "trace", rest @ ..] => bench_trace::run(rest),
+        ["bench", "runtime", rest @ ..] => bench_runtime::run(rest),
         ["help" | "--help" | "-h"] | [] => {
             println!("{HELP}");
             return ExitCode::SUCCESS;
