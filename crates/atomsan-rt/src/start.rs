@@ -8,11 +8,12 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
+//! | `ATOMSAN_EDGES_ONLY` | 1 if accesses are not to be logged, but only their order between threads |
 //! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
 
 use crate::alone::{self, PathBuffer, join};
 use crate::format::header;
-use crate::{platform, recording, thread};
+use crate::{ownership, platform, recording, shadow, thread};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -67,7 +68,7 @@ pub(crate) fn ensure() -> bool {
                     STATE.compare_exchange(NEW, STARTING, Ordering::AcqRel, Ordering::Relaxed);
                 if first.is_ok() {
                     read_environment();
-                    let on = open_recording();
+                    let on = shadow::reserve() && open_recording();
                     STATE.store(if on { ON } else { OFF }, Ordering::Release);
                 }
             }
@@ -148,6 +149,9 @@ fn open_recording() -> bool {
             return false;
         }
         ALONE.store(true, Ordering::Relaxed);
+    }
+    if variable(b"ATOMSAN_EDGES_ONLY") == Some(b"1") {
+        ownership::log_edges_only();
     }
     let noise = variable(b"ATOMSAN_NOISE").and_then(number).unwrap_or(0);
     NOISE.store(noise as u64, Ordering::Relaxed);

@@ -24,7 +24,7 @@
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
 use crate::format::{self, Kind, first_word, header, second_word};
-use crate::{platform, recording, start};
+use crate::{ownership, platform, recording, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
@@ -34,7 +34,7 @@ pub(crate) const SLOTS: usize = (1 << 14) - 1;
 const FRAMES: usize = 1 << 20;
 const FIRST_CHUNK: usize = 64 << 10;
 const NEXT_CHUNKS: usize = 512 << 10;
-const FILTER: usize = 1 << 10;
+const FILTER: usize = 1 << 15;
 
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
@@ -46,13 +46,12 @@ struct Frame {
     stack: usize,
 }
 
-/// A read of shared data that was logged: the granule, its shadow word, the epoch and the bytes.
+/// Reads of shared data that were logged: the granule and the bytes, and its shadow word mixed with
+/// the epoch.
 #[derive(Clone, Copy, PartialEq)]
 struct Filtered {
-    granule: usize,
-    word: u64,
-    epoch: u64,
     bytes: u64,
+    state: u64,
 }
 
 /// The last atomic load: repeating it with nothing in between adds nothing.
@@ -71,8 +70,9 @@ pub(crate) struct Thread {
     /// Where the next record goes. Read by other threads.
     cursor: AtomicUsize,
     limit: Cell<usize>,
-    /// Slot and epoch, as the upper bits of a shadow word hold them (see [`crate::ownership`]).
-    pub(crate) tag: Cell<u64>,
+    /// What a shadow word looks like that this thread owns as a writer and all of whose bytes are
+    /// logged in this epoch (see [`crate::ownership`]); the second thread-local word is the same.
+    pub(crate) mine: Cell<u64>,
     used: Cell<bool>,
     busy: Cell<bool>,
     /// Nesting of annotations that ask us to look away.
@@ -220,8 +220,7 @@ impl Thread {
         self.slot.set(slot);
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
-        let epoch = self.tag.get() as u32 as u64 + 1;
-        self.tag.set(u64::from(slot) << 32 | epoch);
+        self.set_mine(ownership::owned_by(slot, self.mine.get()));
         self.ignoring.set(0);
         self.depth.set(0);
         self.logged.set(0);
@@ -266,10 +265,20 @@ impl Thread {
     pub(crate) fn next_epoch(&self) {
         if self.used.get() {
             self.used.set(false);
-            let tag = self.tag.get();
-            self.tag
-                .set(tag & !0xffff_ffff | u64::from((tag as u32).wrapping_add(1)));
+            self.set_mine(ownership::next_epoch(self.mine.get()));
         }
+    }
+
+    #[inline(always)]
+    fn set_mine(&self, word: u64) {
+        self.mine.set(word);
+        platform::set_owner_word(word);
+    }
+
+    /// Whether the runtime is working for this thread, or asked to look away.
+    #[inline(always)]
+    pub(crate) fn is_unavailable(&self) -> bool {
+        self.busy.get() || self.ignoring.get() > 0
     }
 
     /// Where the next record goes.
@@ -286,6 +295,9 @@ impl Thread {
     /// Appends a record, after the entries of the functions it happens in.
     #[inline(always)]
     pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
+        if ownership::is_edges_only() && !format::is_boundary(words[0]) {
+            return;
+        }
         if self.logged.get() != self.depth.get() {
             self.log_frames();
         }
@@ -363,6 +375,9 @@ impl Thread {
         };
         if known.get() < position {
             known.set(position);
+            if ownership::is_edges_only() && self.logged.get() != self.depth.get() {
+                self.log_frames();
+            }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
             self.next_epoch();
         }
@@ -386,21 +401,32 @@ impl Thread {
     }
 
     /// Whether this epoch has already logged a read of these bytes of a granule that has no
-    /// owner; from now on it has.
+    /// owner.
+    #[inline(always)]
+    pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
+        let last = self.filter[(granule >> 3) % FILTER].get();
+        let wanted = (granule as u64) << 8 | bytes;
+        last.state == self.filter_state(word) && last.bytes & (!0xff | bytes) == wanted
+    }
+
+    /// What the state of an entry must be to count for a granule with this shadow word, now.
+    #[inline(always)]
+    fn filter_state(&self, word: u64) -> u64 {
+        self.mine.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word
+    }
+
+    /// The same; from now on it has.
     pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
-        let entry = &self.filter[(granule >> 3) % FILTER];
-        let epoch = self.tag.get();
-        let last = entry.get();
-        let same = last.granule == granule && last.word == word && last.epoch == epoch;
-        if same && last.bytes & bytes == bytes {
+        if self.is_filtered(granule, word, bytes) {
             return true;
         }
-        let bytes = if same { last.bytes | bytes } else { bytes };
+        let entry = &self.filter[(granule >> 3) % FILTER];
+        let last = entry.get();
+        let (state, wanted) = (self.filter_state(word), (granule as u64) << 8 | bytes);
+        let same = last.state == state && last.bytes & !0xff == wanted & !0xff;
         entry.set(Filtered {
-            granule,
-            word,
-            epoch,
-            bytes,
+            bytes: if same { last.bytes | bytes } else { wanted },
+            state,
         });
         false
     }
