@@ -157,39 +157,31 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
 /// A plain access of up to 16 bytes.
 #[inline(always)]
 pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
-    if (address & 7) + size > 8 || thread.is_unavailable() {
+    if (address & 7) + size > 8 {
         return access_slow(thread, address, size, write, pc);
     }
     let shadow = shadow::word(address);
     let word = shadow.load(Ordering::Relaxed);
-    let bytes = bytes(address, size);
-    let state = if write { STATE } else { EXCLUSIVE };
-    if (word ^ thread.mine.get()) & (state | SLOT) == 0 {
-        let logged = logging(bytes, write);
-        let next = if (word ^ thread.mine.get()) & EPOCH != 0 {
-            owned(thread, word & (STATE | ATOMIC)) | logged
-        } else if word & logged != logged {
-            word | logged
-        } else {
-            return;
-        };
-        if word & ATOMIC == 0 {
+    match look(thread, address, word, bytes(address, size), write) {
+        Known::Logged => {}
+        Known::Owned(next) => {
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
-            thread.work(|| {
-                shadow.store(next, Ordering::Relaxed);
-                thread.append_access([first, second_word(0, pc)]);
-            });
-            return;
+            add(thread, shadow, next, first, second_word(0, pc));
         }
-    } else if word & STATE == READ_SHARED
-        && !write
-        && thread.is_after(slot_of(word), word & POSITION)
-        && (is_edges_only() || thread.is_filtered(address & !7, word, bytes))
-    {
-        return;
+        Known::Nothing => access_slow(thread, address, size, write, pc),
     }
-    access_slow(thread, address, size, write, pc);
+}
+
+/// Logs an access to a granule that the thread owns.
+#[inline(never)]
+fn add(thread: &Thread, shadow: &AtomicU64, next: u64, first: u64, second: u64) {
+    if thread.ignoring.get() == 0 {
+        thread.work(|| {
+            shadow.store(next, Ordering::Relaxed);
+            thread.append_access([first, second]);
+        });
+    }
 }
 
 #[inline(never)]
@@ -232,10 +224,56 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> bool {
     let end = address.saturating_add(len);
     let (mut at, mut fresh) = (address, false);
     while at < end {
-        fresh |= own(thread, at, bytes(at, end - at), write);
+        let (shadow, bytes) = (shadow::word(at), bytes(at, end - at));
+        let word = shadow.load(Ordering::Relaxed);
+        fresh |= match look(thread, at, word, bytes, write) {
+            Known::Logged => false,
+            Known::Owned(next) => {
+                shadow.store(next, Ordering::Relaxed);
+                true
+            }
+            Known::Nothing => own(thread, at, bytes, write),
+        };
         at = (at | 7).saturating_add(1);
     }
     fresh
+}
+
+/// What the quick look at a shadow word shows.
+enum Known {
+    /// The thread may access these bytes, and that is logged.
+    Logged,
+    /// The thread owns the granule; the word that says that the bytes are logged.
+    Owned(u64),
+    /// Nothing: see [`own`].
+    Nothing,
+}
+
+/// Whether the thread owns a granule already, or knows it to be shared by readers.
+#[inline(always)]
+fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> Known {
+    let difference = word ^ thread.mine.get();
+    let state = if write { STATE } else { EXCLUSIVE };
+    if difference & (state | SLOT) == 0 {
+        let logged = logging(bytes, write);
+        if is_edges_only() || difference & (EPOCH | logged) == 0 {
+            return Known::Logged;
+        }
+        if word & ATOMIC == 0 {
+            return Known::Owned(if difference & EPOCH != 0 {
+                owned(thread, word & STATE) | logged
+            } else {
+                word | logged
+            });
+        }
+    } else if word & STATE == READ_SHARED
+        && !write
+        && thread.is_after(slot_of(word), word & POSITION)
+        && (is_edges_only() || thread.is_filtered(address & !7, word, bytes))
+    {
+        return Known::Logged;
+    }
+    Known::Nothing
 }
 
 /// Owns one granule, as a writer or a reader: orders the thread after those whose accesses
@@ -257,7 +295,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
                 if !thread.is_after(slot_of(word), word & POSITION) {
                     thread.after(slot_of(word));
                 }
-                return !thread.filter(address & !7, word, bytes);
+                return !is_edges_only() && !thread.filter(address & !7, word, bytes);
             }
             READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
                 let is_owner = !write || word & WRITER != 0;

@@ -115,6 +115,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 
 /// A thread that we did not see start: the first one, or one that was made by `clone`.
 #[cold]
+#[inline(never)]
 fn register_stranger() -> Option<&'static Thread> {
     register(start::new_thread_number(), None)
 }
@@ -273,12 +274,6 @@ impl Thread {
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
         platform::set_owner_word(word);
-    }
-
-    /// Whether the runtime is working for this thread, or asked to look away.
-    #[inline(always)]
-    pub(crate) fn is_unavailable(&self) -> bool {
-        self.busy.get() || self.ignoring.get() > 0
     }
 
     /// Where the next record goes.
@@ -472,7 +467,7 @@ impl Thread {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn log_exit(&self, depth: usize) {
         self.work(|| {
             while self.logged.get() > depth {
