@@ -163,10 +163,15 @@ kinds! {
     Alloc = 26, 3;
     /// Memory at the subject, as many bytes as the third word says, dies.
     Free = 27, 3;
-    /// A region starts whose label (a string in a mapped file) is at the subject.
+    /// A region starts whose label (a string in a mapped file) is at the subject. Detail: its
+    /// length; 0 if a zero byte ends it.
     Begin = 28, 2;
     /// The innermost open region ends.
     End = 29, 2;
+    /// The bytes at the subject, as many as the third word says, belong to an atomic set. Fourth
+    /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in
+    /// [`Kind::Begin`].
+    Member = 40, 4;
 }
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
@@ -176,6 +181,9 @@ pub const COMPARED: u16 = 1;
 /// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when
 /// the static is there, a `pthread_once_t`, a `Once` of Rust.
 pub const GUARD: u16 = 2;
+
+/// In a [`Kind::Member`]: the first place of a set.
+pub const FIRST: u64 = 1 << 63;
 
 /// Packs the first word of a record.
 #[inline(always)]

@@ -52,9 +52,10 @@ pub(crate) fn word(address: usize) -> &'static AtomicU64 {
     unsafe { &*BASE.load(Ordering::Relaxed).byte_add(offset) }
 }
 
+const PAGE: usize = 4096;
+
 /// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
 pub(crate) fn reset(address: usize, len: usize) {
-    const PAGE: usize = 4096;
     let mask = MASK.load(Ordering::Acquire);
     let end = address.saturating_add(len);
     let (first, last) = (address.next_multiple_of(PAGE), end & !(PAGE - 1));
@@ -72,6 +73,9 @@ pub(crate) fn reset(address: usize, len: usize) {
 /// Visits the words of `len` bytes at `address` of which something is known.
 #[inline]
 pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&AtomicU64)) {
+    if len > 16 * PAGE {
+        return each_known_of_many(address, len, &mut visit);
+    }
     let (mut at, end) = (address & !7, address.saturating_add(len));
     while at < end {
         let word = word(at);
@@ -82,6 +86,28 @@ pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&Atom
             return;
         };
         at = next;
+    }
+}
+
+/// The same for so many that it pays to ask which pages of the shadow have ever been touched.
+#[inline(never)]
+fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
+    const AT_ONCE: usize = 4096;
+    let end = address.saturating_add(len);
+    let mut at = address;
+    while at < end {
+        let base = at & !(PAGE - 1);
+        let stop = end.min(base.saturating_add(AT_ONCE * PAGE));
+        let mut touched = [0u8; AT_ONCE];
+        let shadow = core::ptr::from_ref(word(base)) as usize;
+        platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
+        for touched in touched {
+            let next = stop.min((at | (PAGE - 1)).saturating_add(1));
+            if touched != 0 && at < next {
+                each_known(at, next - at, &mut *visit);
+            }
+            at = next;
+        }
     }
 }
 
@@ -107,6 +133,23 @@ mod tests {
             assert_eq!(word(base + 8 * index).load(Ordering::Relaxed), 0);
         }
         assert_eq!(word(base + 8 * 39_999).load(Ordering::Relaxed), 40_000);
+    }
+
+    #[test]
+    fn what_is_known_is_found_in_a_large_range() {
+        assert!(reserve());
+        let block = vec![0u8; 64 << 20];
+        let base = block.as_ptr() as usize;
+        let known = [base + 9, base + (20 << 20), base + (64 << 20) - 8];
+        for address in known {
+            word(address).store(1, Ordering::Relaxed);
+        }
+        let mut found = 0;
+        each_known(base + 3, block.len() - 3, |_| found += 1);
+        assert_eq!(found, known.len());
+        reset(base, block.len());
+        each_known(base, block.len(), |_| found += 1);
+        assert_eq!(found, known.len());
     }
 
     #[test]
