@@ -64,7 +64,7 @@ impl Cells {
             for record in recording.log(slot) {
                 match record.kind {
                     Kind::Edge => continue,
-                    Kind::ThreadStart => thread = record.subject as u32,
+                    Kind::ThreadStart | Kind::Continue => thread = record.subject as u32,
                     Kind::Alloc | Kind::Free => continue,
                     _ => {}
                 }

@@ -389,6 +389,10 @@ impl<'a> Events<'a> {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, Thread::default);
         }
+        // What was open before a gap has been left in it, for all we know.
+        while record.kind == Kind::Continue && !self.threads[slot].open.is_empty() {
+            self.conclude(slot);
+        }
         let id = self.thread_id(record.subject);
         self.threads[slot] = Thread {
             id,
@@ -396,20 +400,23 @@ impl<'a> Events<'a> {
         };
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
-        self.cells.renew(&stack);
+        if record.kind == Kind::ThreadStart {
+            self.cells.renew(&stack);
+        }
         self.stacks
             .insert(stack.start, (stack.end, thread_name(record.subject)));
     }
 
     fn record(&mut self, slot: usize, record: &Record) {
-        if record.kind == Kind::ThreadStart || self.threads.len() <= slot {
+        if matches!(record.kind, Kind::ThreadStart | Kind::Continue) || self.threads.len() <= slot {
             self.start_thread(slot, record);
         }
         let chain = self.calls(slot);
         match record.kind {
             Kind::Enter => return self.enter(slot, record),
             Kind::Exit => return self.exit(slot),
-            Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
+            Kind::Unnamed => return self.unnamed(slot, record.subject),
+            Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             _ => {}
         }

@@ -298,7 +298,7 @@ pub(crate) fn atomic<R>(
                 pc,
                 value,
                 word,
-                cursor: thread.cursor(),
+                cursor: thread.position(),
             };
             if !thread.repeats(load(word)) {
                 thread.append([first, second, value]);

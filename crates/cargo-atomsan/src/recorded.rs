@@ -248,7 +248,7 @@ fn warnings(counters: &Counters) -> Vec<String> {
     };
     warn(
         counters.dropped,
-        "events did not fit into --memory and were not recorded",
+        "events did not fit into --memory; the oldest were forgotten",
     );
     warn(
         counters.unseen_threads,

@@ -151,6 +151,23 @@ impl Events<'_> {
         });
     }
 
+    /// Functions that nothing is known of are on the stack, because there were too many.
+    pub(super) fn unnamed(&mut self, slot: usize, count: u64) {
+        let node = self.calls(slot);
+        let node = Node {
+            function: None,
+            ..self.nodes[node as usize]
+        };
+        let stack = &mut self.threads[slot].stack;
+        for _ in 0..count.min(1 << 20) {
+            stack.push(Call {
+                node: self.nodes.len() as u32,
+                ..Call::default()
+            });
+        }
+        self.nodes.push(node);
+    }
+
     /// A function of the user's is entered.
     pub(super) fn announce(&mut self, slot: usize, function: FunctionId, site: SiteId) {
         let thread = &mut self.threads[slot];
