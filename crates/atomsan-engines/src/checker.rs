@@ -1,7 +1,7 @@
 //! Feeding a trace to engines: names, stacks and positions are worked out once for all of them.
 
 use crate::engine::{Context, Engine, Findings, Occurrence};
-use atomsan_trace::{Batch, Names, Stacks};
+use atomsan_trace::{Batch, Names, Op, SiteId, StackId, Stacks, ThreadId};
 
 /// One engine and what it has found.
 pub struct Run {
@@ -28,6 +28,8 @@ pub struct Checker {
     runs: Vec<Run>,
     events: u64,
     occurrences: Vec<Occurrence>,
+    /// Where each thread was started.
+    spawned: Vec<Option<(SiteId, StackId)>>,
 }
 
 impl Checker {
@@ -47,6 +49,7 @@ impl Checker {
             runs: engines.into_iter().map(run).collect(),
             events: 0,
             occurrences: Vec::new(),
+            spawned: Vec::new(),
         }
     }
 
@@ -57,18 +60,17 @@ impl Checker {
         }
         self.occurrences.clear();
         let first = self.events;
-        self.occurrences
-            .extend(
-                batch
-                    .events
-                    .iter()
-                    .zip(first..)
-                    .map(|(event, index)| Occurrence {
-                        index,
-                        stack: self.stacks.step(event),
-                        event: *event,
-                    }),
-            );
+        for (event, index) in batch.events.iter().zip(first..) {
+            let stack = self.stacks.step(event);
+            if let Op::Fork(child) = event.op {
+                self.spawn(child, event.site, stack);
+            }
+            self.occurrences.push(Occurrence {
+                index,
+                stack,
+                event: *event,
+            });
+        }
         self.events += batch.events.len() as u64;
         let (names, stacks) = (&self.names, &self.stacks);
         for Run { engine, findings } in &mut self.runs {
@@ -83,6 +85,21 @@ impl Checker {
                 );
             }
         }
+    }
+
+    fn spawn(&mut self, child: ThreadId, site: SiteId, stack: StackId) {
+        if self.names.threads().get(child.index()).is_none() {
+            return;
+        }
+        if self.spawned.len() <= child.index() {
+            self.spawned.resize(child.index() + 1, None);
+        }
+        self.spawned[child.index()].get_or_insert((site, stack));
+    }
+
+    /// Where a thread was started, and by what calls; the first time, if it was more than once.
+    pub fn spawned(&self, thread: ThreadId) -> Option<(SiteId, StackId)> {
+        *self.spawned.get(thread.index())?
     }
 
     /// Whether every engine has all the findings it wants.

@@ -75,14 +75,38 @@ pub(crate) fn cycle(
         to: to.tx,
         data: (from.at, to.at),
     });
-    shorten(cycle)
+    leave_out_runs(step_out(graph, straighten(cycle)))
+}
+
+/// A cycle may enter a transaction inside of its region and leave it by an event that joined it
+/// from behind. That event is a unary transaction, so the way leads from one to the other.
+fn step_out<E: Copy>(
+    graph: &Graph<Transaction, E>,
+    cycle: Vec<PathEdge<Conflict>>,
+) -> Vec<PathEdge<Conflict>> {
+    let mut whole: Vec<PathEdge<Conflict>> = Vec::with_capacity(cycle.len() + 1);
+    for edge in cycle {
+        let leaves = edge.data.0;
+        if let (Some(last), Some(transaction)) = (whole.last(), graph.get(edge.from)) {
+            let arrives = last.data.1;
+            if transaction.region_at(arrives.index) != transaction.region_at(leaves.index) {
+                whole.push(PathEdge {
+                    from: edge.from,
+                    to: edge.from,
+                    data: (arrives, leaves),
+                });
+            }
+        }
+        whole.push(edge);
+    }
+    whole
 }
 
 /// The graph has an edge only to the next conflicting access, so while one transaction is
 /// interrupted, a cycle may lead through thousands of others that came one after another. The
 /// shortest way back is shown: straight to the last transaction that conflicts with the first
 /// event of the cycle, and not through all that a thread did in between.
-fn shorten(mut cycle: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
+fn straighten(mut cycle: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
     let (origin, first) = (cycle[0].from, cycle[0].data.0);
     let conflicts = |other: &Occurrence| {
         let (a, b) = (first.event, other.event);
@@ -102,7 +126,7 @@ fn shorten(mut cycle: Vec<PathEdge<Conflict>>) -> Vec<PathEdge<Conflict>> {
         };
         cycle.splice(..last, [straight]);
     }
-    leave_out_runs(cycle)
+    cycle
 }
 
 /// Leaves out what is between two transactions of one thread.
@@ -136,13 +160,12 @@ pub(crate) fn describe<E: Copy>(
     for (number, edge) in cycle.iter().enumerate() {
         let transaction = graph.get(edge.from).copied();
         let (out, incoming) = (edge.data.0, previous.map(|edge| edge.data.1));
+        let regular = transaction.filter(|tx| tx.region_at(out.index).is_some());
         participants.push(Participant {
             thread: out.event.thread,
-            region: transaction.and_then(|transaction| transaction.region),
-            entered: transaction
-                .filter(|transaction| transaction.region.is_some())
-                .map_or(out.event.site, |transaction| transaction.entered),
-            blamed: transaction.is_some_and(|transaction| transaction.region.is_some())
+            region: regular.and_then(|transaction| transaction.region),
+            entered: regular.map_or(out.event.site, |transaction| transaction.entered),
+            blamed: regular.is_some()
                 && incoming.is_some_and(|incoming| edge.data.1.index < incoming.index),
         });
         for at in incoming.into_iter().chain([out]) {

@@ -110,6 +110,11 @@ impl<D, E: Copy> Graph<D, E> {
         self.is_alive(tx).then(|| &self.nodes[tx.slot()].data)
     }
 
+    /// What a transaction is, to be changed; `None` if it is dead.
+    pub fn get_mut(&mut self, tx: TxRef) -> Option<&mut D> {
+        self.is_alive(tx).then(|| &mut self.nodes[tx.slot()].data)
+    }
+
     /// `to`, which must be open, depends on `from`. If that closes a cycle, the edge is refused
     /// and the graph stays as it is. Dead transactions need no edges.
     #[inline]

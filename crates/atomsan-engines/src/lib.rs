@@ -14,6 +14,7 @@ pub mod cooperability;
 pub mod culprit;
 pub mod cycle;
 pub mod deadlocks;
+pub mod demotion;
 mod dense;
 pub mod doublechecker;
 pub mod engine;

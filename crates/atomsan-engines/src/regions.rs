@@ -43,11 +43,22 @@ pub struct OpenFrame {
     pub atomic: bool,
 }
 
+/// How many functions a thread is in, and was in already at the position `since`.
+pub fn calls_since(frames: &[OpenFrame], since: u64) -> usize {
+    let spanning = frames.partition_point(|frame| frame.index <= since);
+    frames[..spanning]
+        .iter()
+        .filter(|frame| !frame.block)
+        .count()
+}
+
 #[derive(Debug, Default)]
 struct Thread {
     frames: Vec<OpenFrame>,
     /// How many of the frames are atomic.
     atomic: usize,
+    /// How many of the frames are functions.
+    calls: usize,
 }
 
 /// The open regions of all threads.
@@ -80,6 +91,13 @@ impl Regions {
         self.threads
             .get(thread.index())
             .map_or(&[], |thread| &thread.frames)
+    }
+
+    /// How many functions a thread is in.
+    pub fn calls(&self, thread: atomsan_trace::ThreadId) -> usize {
+        self.threads
+            .get(thread.index())
+            .map_or(0, |thread| thread.calls)
     }
 }
 
@@ -122,6 +140,7 @@ impl Thread {
 
     fn open(&mut self, frame: OpenFrame) {
         self.atomic += usize::from(frame.atomic);
+        self.calls += usize::from(!frame.block);
         self.frames.push(frame);
     }
 
@@ -132,6 +151,7 @@ impl Thread {
         };
         for frame in self.frames.drain(at..) {
             self.atomic -= usize::from(frame.atomic);
+            self.calls -= usize::from(!frame.block);
         }
     }
 }

@@ -11,6 +11,8 @@
 //! reaches is reached from `l`. A cycle goes through it if and only if one goes through `l`.
 //! A unary event with such dependences becomes a new transaction, which is closed at once: only
 //! its first event has incoming edges, so a path through it always runs forward in time.
+//! To a person, an event behind a region is not part of it: a transaction knows since when events
+//! have joined it from outside ([`Transaction::unary_from`]).
 //!
 //! # Violations
 //!
@@ -33,6 +35,15 @@ pub struct Transaction {
     pub region: Option<FunctionId>,
     /// Where its region was entered.
     pub entered: SiteId,
+    /// Its events from this position on are behind its region, each a unary transaction.
+    pub unary_from: u64,
+}
+
+impl Transaction {
+    /// The region in which its event at a position happened.
+    pub fn region_at(&self, index: u64) -> Option<FunctionId> {
+        self.region.filter(|_| index < self.unary_from)
+    }
 }
 
 /// What becomes of transactions and edges.
@@ -41,6 +52,8 @@ pub trait Order {
     fn open(&mut self, transaction: Transaction) -> TxRef;
     /// It ends.
     fn close(&mut self, tx: TxRef);
+    /// The unary event at this position joins the last transaction of its thread.
+    fn join(&mut self, tx: TxRef, index: u64);
     /// Whether it can still be part of a cycle.
     fn is_alive(&self, tx: TxRef) -> bool;
     /// How many can.
@@ -159,6 +172,7 @@ impl<O: Order> Transactions<O> {
             thread,
             region: Some(region),
             entered,
+            unary_from: u64::MAX,
         });
         self.program_order(Access { tx, at: *at });
         tx
@@ -214,6 +228,7 @@ impl<O: Order> Transactions<O> {
                 thread: at.event.thread,
                 region: None,
                 entered: at.event.site,
+                unary_from: at.index,
             });
             let to = Access { tx, at: *at };
             self.program_order(to);
@@ -222,6 +237,8 @@ impl<O: Order> Transactions<O> {
                 debug_assert_eq!(edge, Edge::Ordered, "nothing depends on it yet");
             }
             self.order.close(tx);
+        } else if tx != TxRef::NONE {
+            self.order.join(tx, at.index);
         }
         self.sources = sources;
         self.conflicts.remember(Access { tx, at: *at });

@@ -45,6 +45,12 @@ impl Order for Graph<Transaction, Dependence> {
         Graph::close(self, tx);
     }
 
+    fn join(&mut self, tx: TxRef, index: u64) {
+        if let Some(transaction) = self.get_mut(tx) {
+            transaction.unary_from = transaction.unary_from.min(index);
+        }
+    }
+
     #[inline]
     fn is_alive(&self, tx: TxRef) -> bool {
         Graph::is_alive(self, tx)

@@ -1,16 +1,16 @@
 //! Several engines that say the same are one report that says so.
 
 use crate::resolve::Report;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// Another engine that found the same.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Agreeing {
     /// Its name.
-    pub engine: &'static str,
+    pub engine: String,
     /// How it knows.
-    pub status: &'static str,
+    pub status: String,
     /// How often it saw it.
     pub count: u64,
 }
@@ -23,7 +23,7 @@ pub fn agree(reports: Vec<Report>) -> Vec<Report> {
     for report in reports {
         let culprit = &report.culprit;
         let same = culprit.function.is_some() && culprit.lines.len() == 2;
-        let key = (report.anomaly, culprit.clone());
+        let key = (report.anomaly.clone(), culprit.clone());
         match known.get(&key).map(|&at: &usize| &mut merged[at]) {
             Some(first) if same && first.engine != report.engine => first.agreeing.push(Agreeing {
                 engine: report.engine,

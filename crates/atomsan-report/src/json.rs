@@ -1,13 +1,17 @@
-//! One JSON object for one checked trace.
+//! The document: one JSON object for one checked trace or process.
+//!
+//! It is everything that is known about a check, by name and owned, so that a document that was
+//! written down can be read back and rendered again in every format. `docs/JSON.md` is its
+//! reference: fields are added without notice and may be missing when an older document is read.
 
-use crate::resolve::Report;
-use serde::Serialize;
+use crate::resolve::{Place, Report};
+use serde::{Deserialize, Serialize};
 
 /// What one engine said.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct EngineSummary {
     /// Its name.
-    pub name: &'static str,
+    pub name: String,
     /// Whether it found nothing.
     pub clean: bool,
     /// Static violations.
@@ -15,40 +19,125 @@ pub struct EngineSummary {
     /// Violations with repetitions.
     pub violations: u64,
     /// What a reader of the verdict must know.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remarks: Vec<String>,
     /// What it infers besides findings, as the text of a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub product: Option<String>,
     /// What it counted.
+    #[serde(default)]
     pub stats: serde_json::Map<String, serde_json::Value>,
 }
 
+/// A thread of the program.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Thread {
+    /// As findings call it.
+    pub name: String,
+    /// Where it was started, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned: Option<Place>,
+}
+
 /// The document.
-#[derive(Clone, Debug, Serialize)]
-pub struct Document<'a> {
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Document {
     /// The version of this schema.
     pub version: u32,
     /// What was checked.
-    pub file: &'a str,
+    pub file: String,
     /// The engines that were run, separated by commas.
     pub engine: String,
     /// How many events were checked.
     pub events: u64,
-    /// How long it took.
+    /// How long the check took.
     pub seconds: f64,
     /// The most memory that was resident, in bytes, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
+    /// The process that was recorded; none for a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<u64>,
     /// What was left out: bad lines, a truncated end.
+    #[serde(default)]
     pub warnings: Vec<String>,
+    /// The threads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub threads: Vec<Thread>,
     /// Each engine.
+    #[serde(default)]
     pub engines: Vec<EngineSummary>,
-    /// All findings.
-    pub findings: &'a [Report],
+    /// All findings, the worst first.
+    pub findings: Vec<Report>,
 }
 
-impl Document<'_> {
+/// Why a document could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is not a document at all, or a damaged one.
+    #[error("this is not a JSON document of atomsan: {0}")]
+    Damaged(#[from] serde_json::Error),
+    /// It has another version.
+    #[error(
+        "the document has version {0}, and this atomsan reads version {ours}; \
+         use the atomsan that wrote it",
+        ours = Document::VERSION
+    )]
+    Version(u64),
+}
+
+impl Document {
     /// The schema version that this crate writes.
     pub const VERSION: u32 = 1;
+
+    /// Reads what `--json` wrote: documents one after the other.
+    pub fn read_all(text: &str) -> Result<Vec<Document>, ReadError> {
+        let versions = serde_json::Deserializer::from_str(text).into_iter::<Version>();
+        for version in versions {
+            match version?.version {
+                version if version == u64::from(Document::VERSION) => {}
+                version => return Err(ReadError::Version(version)),
+            }
+        }
+        let documents = serde_json::Deserializer::from_str(text).into_iter();
+        Ok(documents.collect::<Result<_, _>>()?)
+    }
+
+    /// The document as one line.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("names and numbers are always JSON")
+    }
+}
+
+/// All that is looked at before the version is known.
+#[derive(Deserialize)]
+struct Version {
+    version: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let document = Document {
+            version: Document::VERSION,
+            file: "t.std".to_owned(),
+            threads: vec![Thread::default()],
+            ..Document::default()
+        };
+        let text = format!("{}\n{}\n", document.to_line(), document.to_line());
+        let read = Document::read_all(&text).unwrap();
+        assert_eq!(read, [document.clone(), document]);
+        assert_eq!(Document::read_all("").unwrap(), []);
+    }
+
+    #[test]
+    fn another_version_and_another_file_are_errors() {
+        let error = |text: &str| Document::read_all(text).unwrap_err().to_string();
+        assert!(error(r#"{"version":2,"new":[]}"#).contains("version 2"));
+        assert!(error(r#"{"version":1}"#).contains("missing field"));
+        assert!(error("[lost-update]").contains("not a JSON document of atomsan"));
+    }
 }

@@ -16,5 +16,6 @@ mod words;
 
 pub use agree::{Agreeing, agree};
 pub use fold::fold;
+pub use json::Document;
 pub use rank::Rank;
-pub use resolve::{Place, Report, Step, resolve};
+pub use resolve::{Place, Report, Step, resolve, resolve_call};

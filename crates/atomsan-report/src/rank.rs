@@ -2,10 +2,10 @@
 
 use atomsan_trace::Names;
 use atomsan_trace::finding::{Anomaly, Finding};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How much attention a finding deserves. The order is from least to most.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rank {
     /// One place in two turns of a loop, or no region to blame.

@@ -4,26 +4,26 @@ use crate::agree::Agreeing;
 use crate::rank::Rank;
 use crate::words;
 use atomsan_trace::finding::Finding;
-use atomsan_trace::{FunctionId, Names, SiteId, Stacks};
-use serde::Serialize;
+use atomsan_trace::{FunctionId, Names, SiteId, StackId, Stacks};
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 /// A place in the program, by name.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Place {
     /// The function, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
     /// The file, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// The line, or the location number of a trace that has no files.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
 }
 
 /// Where the program is wrong.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct Culprit {
     /// The function or region that is not atomic.
     pub function: Option<String>,
@@ -34,14 +34,14 @@ pub struct Culprit {
 }
 
 /// One step of a witness, by name.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Step {
     /// The thread.
     pub thread: String,
     /// What it did.
-    pub op: &'static str,
+    pub op: String,
     /// To what.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Where.
     #[serde(flatten)]
@@ -51,15 +51,15 @@ pub struct Step {
     /// Number of the transaction it belongs to, in this report; 0 is the culprit's.
     pub transaction: usize,
     /// What it is to the finding, if there is something to say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<&'static str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// The calls that led there, innermost first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<Place>,
 }
 
 /// A transaction, by name.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Transaction {
     /// Its thread.
     pub thread: String,
@@ -70,18 +70,18 @@ pub struct Transaction {
 }
 
 /// A finding, by name.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// The engine.
-    pub engine: &'static str,
+    pub engine: String,
     /// What is violated.
-    pub criterion: &'static str,
+    pub criterion: String,
     /// How it is known.
-    pub status: &'static str,
+    pub status: String,
     /// How much attention it deserves.
     pub rank: Rank,
     /// The anomaly's code.
-    pub anomaly: &'static str,
+    pub anomaly: String,
     /// The anomaly in one sentence.
     pub message: String,
     /// Where the program is wrong.
@@ -97,11 +97,15 @@ pub struct Report {
     /// How often it was seen.
     pub count: u64,
     /// What else there is to say.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Other engines that found the same.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agreeing: Vec<Agreeing>,
+    /// The same mistake seen at other places of the same function: other lines of it, other
+    /// accesses. Each is a report of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Report>,
     /// Identifies the finding across runs and edits.
     pub fingerprint: String,
 }
@@ -125,22 +129,22 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
             }
             Step {
                 thread: names.thread(step.event.thread).into_owned(),
-                op: words::verb(step.event.op),
+                op: words::verb(step.event.op).to_owned(),
                 target: words::target(step.event.op, names),
                 place: resolver.place(step.event.site, innermost),
                 event: step.index + 1,
                 transaction: step.participant,
-                note: words::role(step.role),
+                note: words::role(step.role).map(str::to_owned),
                 stack,
             }
         })
         .collect();
     Report {
-        engine: finding.engine,
-        criterion: words::criterion(finding.criterion),
-        status: words::status(finding.status),
+        engine: finding.engine.to_owned(),
+        criterion: words::criterion(finding.criterion).to_owned(),
+        status: words::status(finding.status).to_owned(),
         rank: Rank::of(finding, names),
-        anomaly: words::code(finding.anomaly),
+        anomaly: words::code(finding.anomaly).to_owned(),
         message: words::sentence(finding.anomaly).into_owned(),
         fingerprint: fingerprint(finding, function.as_deref(), &first, &second, &witness),
         culprit: Culprit {
@@ -165,7 +169,25 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         count: finding.count,
         notes: finding.notes.clone(),
         agreeing: Vec::new(),
+        also: Vec::new(),
     }
+}
+
+/// A place that a person wrote: an event's own, or, if it is in no file of a person's (inside of a
+/// library without lines), the nearest call that is.
+pub fn resolve_call(site: SiteId, stack: StackId, names: &Names, stacks: &Stacks) -> Place {
+    let resolver = Resolver { names };
+    let calls: Vec<(FunctionId, SiteId)> = stacks.frames(stack).collect();
+    let innermost = calls.first().map(|(function, _)| *function);
+    let own = resolver.place(site, innermost);
+    if own.line.is_some() {
+        return own;
+    }
+    let callers = calls.iter().skip(1).map(|(function, _)| Some(*function));
+    let callers = callers.chain([None]);
+    let mut places =
+        (calls.iter().zip(callers)).map(|((_, call), caller)| resolver.place(*call, caller));
+    places.find(|place| place.line.is_some()).unwrap_or(own)
 }
 
 struct Resolver<'a> {
@@ -231,7 +253,7 @@ fn fingerprint(
         }
     }
     for step in witness {
-        add(step.op);
+        add(&step.op);
         add(step.place.function.as_deref().unwrap_or(""));
     }
     format!("{:016x}", hash.digest())

@@ -71,7 +71,7 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
         }
         (None, None) => "this region".to_owned(),
     };
-    let code = report.anomaly;
+    let code = report.anomaly.as_str();
     // Where yields are missing, nobody has said that anything is atomic.
     let verdict = match code {
         words::MISSING_YIELD => "needs a yield",
@@ -125,7 +125,7 @@ fn render(out: &mut String, report: &Report) -> fmt::Result {
         report.event
     )?;
     for other in &report.agreeing {
-        let (engine, status) = (other.engine, other.status);
+        let (engine, status) = (&other.engine, &other.status);
         write!(out, "; {engine} agrees, {status} {}", times(other.count))?;
     }
     writeln!(out, "{DIM:#}")?;
@@ -171,13 +171,15 @@ fn named_thread(name: &str) -> Cow<'_, str> {
 fn row(step: &Step) -> [String; 4] {
     let action = match &step.target {
         Some(target) => format!("{} {target}", step.op),
-        None => step.op.to_owned(),
+        None => step.op.clone(),
     };
     [
         step.thread.clone(),
         action,
         place(&step.place),
-        step.note.map_or(String::new(), |note| format!("<- {note}")),
+        step.note
+            .as_ref()
+            .map_or(String::new(), |note| format!("<- {note}")),
     ]
 }
 

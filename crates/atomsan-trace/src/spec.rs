@@ -9,6 +9,7 @@
 //! bottom-most frame of its thread (`main`, a thread's `run`).
 
 use globset::{GlobBuilder, GlobMatcher};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// A glob over a whole name: `*` and `?` match any characters, also `/` and `.`.
@@ -49,6 +50,7 @@ pub enum Atomic {
 pub struct Spec {
     rules: Vec<(Pattern, bool)>,
     includes: bool,
+    demoted: HashSet<String>,
 }
 
 /// A line of a specification that is not a pattern.
@@ -90,8 +92,16 @@ impl Spec {
         Ok(spec)
     }
 
+    /// Whatever the rules say, the function with this name is not atomic. Whether that is new.
+    pub fn demote(&mut self, name: &str) -> bool {
+        self.demoted.insert(name.to_owned())
+    }
+
     /// What the specification says of the function with this name.
     pub fn decide(&self, name: &str) -> Atomic {
+        if self.demoted.contains(name) {
+            return Atomic::No;
+        }
         match self
             .rules
             .iter()
@@ -138,6 +148,14 @@ mod tests {
         assert_eq!(decide(text, "Lift.doIdle"), Atomic::Yes);
         assert_eq!(decide(text, "Lift.run"), Atomic::No);
         assert_eq!(decide(text, "Other"), Atomic::Yes);
+    }
+
+    #[test]
+    fn what_is_demoted_is_not_atomic_whatever_the_rules_say() {
+        let mut spec = Spec::parse(Path::new("spec"), "Lift.*").unwrap();
+        assert!(spec.demote("Lift.run") && !spec.demote("Lift.run"));
+        assert_eq!(spec.decide("Lift.run"), Atomic::No);
+        assert_eq!(spec.decide("Lift.runs"), Atomic::Yes);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! `atomsan check`: traces in, findings out.
 
+use crate::document::{About, document};
 use crate::engines::{self, Choices, Entry, Flags};
 use crate::exit::{Exit, UsageError};
 use crate::format_arg::FormatArg;
@@ -7,10 +8,10 @@ use crate::memory;
 use crate::output::{self, Output};
 use crate::products::Products;
 use crate::progress::Progress;
+use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
-use atomsan_report::json::{Document, EngineSummary};
-use atomsan_report::{Rank, Report, agree, fold, resolve, terminal};
+use atomsan_report::{Rank, Report, fold, terminal};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
@@ -69,13 +70,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RANK", default_value = "low")]
     fail_on: RankArg,
 
-    /// One JSON object for each trace, a line each
-    #[arg(long)]
-    json: bool,
-
-    /// Write the result to a file; `-` is standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    render: render::Flags,
 
     /// Print no results, only errors and warnings; the exit status tells
     #[arg(short, long)]
@@ -125,7 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let entries = engines::choose(&args.engine)?;
     let choices = args.flags.choices()?;
     let written = [
-        &args.output,
+        &args.render.output,
         &args.flags.first_run,
         &args.flags.write_yields,
     ];
@@ -133,34 +129,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     for flag in args.flags.unused(&entries) {
         output::warn(&format!("{flag} is not for any of the engines that run"));
     }
-    let mut out = Output::open(args.output.as_deref())?;
+    let mut out = Output::open(args.render.output.as_deref())?;
     let mut exit = Exit::Clean;
     let mut products = Products::default();
     for path in &args.files {
         let checked = check(args, path, &spec, &entries, &choices)?;
         products.add(&checked.checker)?;
-        let reports = reports(&checked.checker);
-        if reports
+        let document = document(
+            &checked.checker,
+            About {
+                file: checked.file.clone(),
+                process: None,
+                seconds: checked.seconds,
+                warnings: warnings(&checked, args.spec.is_some()),
+                stats: args.stats,
+            },
+        );
+        if document
+            .findings
             .iter()
             .any(|report| report.rank >= args.fail_on.into())
         {
             exit = Exit::Findings;
         }
-        for warning in warnings(&checked, args.spec.is_some()) {
+        for warning in &document.warnings {
             output::warn(&format!("{}: {warning}", checked.file));
         }
         if args.quiet {
             continue;
         }
-        if args.json {
-            let document = document(&checked, &reports, args);
-            let text = serde_json::to_string(&document).context("cannot write JSON")?;
-            out.write(|out| writeln!(out, "{text}"))?;
+        if args.render.json {
+            render::json(&mut out, std::slice::from_ref(&document))?;
         } else {
-            write_text(&mut out, &checked, &reports, args)?;
+            write_text(&mut out, &checked, &document.findings, args)?;
         }
     }
-    products.write(&args.flags, &mut out, args.quiet || args.json)?;
+    products.write(&args.flags, &mut out, args.quiet || args.render.json)?;
     Ok(exit)
 }
 
@@ -230,48 +234,6 @@ fn warnings(checked: &Checked, has_spec: bool) -> Vec<String> {
         warnings.push("the specification makes no function of this trace atomic".to_owned());
     }
     warnings
-}
-
-/// All findings by name, the worst first.
-pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
-    let mut reports: Vec<Report> = (checker.runs().iter())
-        .flat_map(|run| fold(run.findings.list()))
-        .map(|finding| resolve(finding, checker.names(), checker.stacks()))
-        .collect();
-    reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
-    agree(reports)
-}
-
-fn document<'a>(checked: &'a Checked, reports: &'a [Report], args: &Args) -> Document<'a> {
-    let runs = checked.checker.runs();
-    let names: Vec<&str> = runs.iter().map(|run| run.engine.name()).collect();
-    let summary = |run: &Run| EngineSummary {
-        name: run.engine.name(),
-        clean: run.findings.list().is_empty(),
-        findings: fold(run.findings.list()).len(),
-        violations: run.findings.total(),
-        remarks: run.engine.remarks(),
-        product: run.engine.product(checked.checker.names()),
-        stats: if args.stats {
-            let stats = run.engine.stats().into_iter();
-            stats
-                .map(|stat| (stat.name.to_owned(), stat.value.into()))
-                .collect()
-        } else {
-            serde_json::Map::new()
-        },
-    };
-    Document {
-        version: Document::VERSION,
-        file: &checked.file,
-        engine: names.join(","),
-        events: checked.checker.events(),
-        seconds: checked.seconds,
-        peak_memory: memory::peak(),
-        warnings: warnings(checked, args.spec.is_some()),
-        engines: runs.iter().map(summary).collect(),
-        findings: reports,
-    }
 }
 
 fn write_text(

@@ -2,17 +2,20 @@
 
 use crate::check;
 use crate::destination::{self, Destination};
+use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, json, terminal};
+use atomsan_report::{Rank, Report, terminal};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 /// How the recordings of a program are checked.
 #[derive(Debug, clap::Args)]
@@ -55,13 +58,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
 
-    /// One JSON object for each process, a line each
-    #[arg(long)]
-    pub(crate) json: bool,
-
-    /// Write the result to a file instead of standard error
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) render: render::Flags,
 
     #[command(flatten)]
     flags: engines::Flags,
@@ -155,7 +153,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         Some(path) => check::read_spec(path)?,
         None => Spec::default(),
     };
-    let mut out = match &args.output {
+    let mut out = match &args.render.output {
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
     };
@@ -170,39 +168,38 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
                 roots.to_vec()
             },
         };
+        let started = Instant::now();
         let checker = check(&recording, options, &spec, args)?;
-        let reports: Vec<Report> = check::reports(&checker)
-            .into_iter()
-            .filter(|report| args.all || report.rank > Rank::Low)
-            .collect();
+        let counters = recording.counters();
+        let mut document = document(
+            &checker,
+            About {
+                file: program(&recording).unwrap_or_else(|| file.display().to_string()),
+                process: Some(counters.pid),
+                seconds: started.elapsed().as_secs_f64(),
+                warnings: warnings(&counters),
+                stats: false,
+            },
+        );
+        let shown = |report: &Report| args.all || report.rank > Rank::Low;
+        document.findings.retain(shown);
+        let reports = &document.findings;
         if reports
             .iter()
             .any(|report| report.rank >= args.fail_on.into())
         {
             exit = Exit::Findings;
         }
-        if args.json {
-            let document = json::Document {
-                version: json::Document::VERSION,
-                file: &file.display().to_string(),
-                engine: args.engine.join(","),
-                events: checker.events(),
-                seconds: 0.0,
-                peak_memory: None,
-                warnings: warnings(&recording.counters()),
-                engines: Vec::new(),
-                findings: &reports,
-            };
-            let text = serde_json::to_string(&document).context("cannot write JSON")?;
-            out.write(|out| writeln!(out, "{text}"))?;
+        if args.render.json {
+            render::json(&mut out, std::slice::from_ref(&document))?;
         } else {
-            for report in &reports {
+            for report in reports {
                 out.write(|out| terminal::write(out, report))?;
             }
         }
-        seen.add(&recording.counters(), checker.events(), reports.len());
+        seen.add(&counters, checker.events(), reports.len());
     }
-    if !args.json && !files.is_empty() {
+    if !args.render.json && !files.is_empty() {
         out.write(|out| writeln!(out, "{seen}"))?;
     }
     Ok(exit)
@@ -236,6 +233,15 @@ fn check(
         kept.finish()?;
     }
     Ok(checker)
+}
+
+/// The program that was recorded: the first file that is mapped.
+fn program(recording: &Recording) -> Option<String> {
+    let maps = recording.maps().next()?;
+    let path = maps
+        .lines()
+        .find_map(|line| Some(&line[line.find('/')?..]))?;
+    Some(path.to_owned())
 }
 
 /// What could not be recorded.

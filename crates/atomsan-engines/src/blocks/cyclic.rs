@@ -281,7 +281,14 @@ impl<'a> Cycles<'a, '_, '_> {
             }
         }
         let anomaly = Anomaly::Cycle(count as u32);
-        report::pattern(&parts, &moves, &edges, anomaly, self.search, cx);
+        let own = |step: &&(usize, usize)| step.0 == shift;
+        let point = |step: Option<&(usize, usize)>| step.map_or(0, |&(_, point)| point);
+        let (first, last) = (order.iter().find(own), order.iter().rfind(own));
+        let calls = || {
+            self.sketch(self.path[shift])
+                .calls(point(first), point(last))
+        };
+        report::pattern(&parts, &moves, &edges, anomaly, calls, self.search, cx);
     }
 }
 

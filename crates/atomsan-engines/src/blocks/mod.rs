@@ -61,12 +61,12 @@ use crate::held::{Change, Held, HeldLocks};
 use crate::locksets::Locksets;
 use crate::periods::{PeriodId, Periods};
 use crate::regions::{Boundary, Regions};
-use atomsan_trace::{FunctionId, Names, Op, SiteId, ThreadId, VarId};
+use atomsan_trace::{FunctionId, Names, Op, ThreadId, VarId};
 use hashbrown::HashMap;
 use moments::Moments;
 use rustc_hash::FxBuildHasher;
 use skeleton::{Piece, Spot};
-use table::{BlockTable, KindTable, Mark, Owner};
+use table::{BlockTable, Entry, KindTable, Mark, Owner};
 pub use transaction::{Access, Block};
 use transaction::{Running, dummy};
 
@@ -219,7 +219,7 @@ impl Blocks {
         &mut self.threads[thread.index()]
     }
 
-    fn begin(&mut self, thread: ThreadId, region: FunctionId, entered: SiteId, start: u64) {
+    fn begin(&mut self, thread: ThreadId, region: FunctionId, entered: Entry, start: u64) {
         let whole = self.options.strength == Strength::Cyclic;
         let thread = self.thread(thread);
         let spare = thread.spare.take();
@@ -229,7 +229,7 @@ impl Blocks {
     }
 
     /// Ends the running transaction, and returns its region and where that was entered.
-    fn end(&mut self, thread: ThreadId) -> Option<(FunctionId, SiteId)> {
+    fn end(&mut self, thread: ThreadId) -> Option<(FunctionId, Entry)> {
         let mut running = self.thread(thread).running.take()?;
         let (region, entered) = (running.region, running.entered);
         if running.vars() > 0 {
@@ -306,7 +306,8 @@ impl Blocks {
             self.counts.local += 1;
             return;
         }
-        running.access(var, at, &thread.moments, &mut self.locksets);
+        let now = (&thread.moments, self.regions.frames(id));
+        running.access(var, at, now, &mut self.locksets);
     }
 
     fn unary(&mut self, at: &Occurrence, var: VarId, names: &Names) {
@@ -343,18 +344,23 @@ impl Blocks {
             thread: id,
             region: None,
         };
-        let (spot, site) = (Spot::of(at), at.event.site);
+        let spot = Spot::of(at);
+        let entered = Entry {
+            site: at.event.site,
+            calls: 0,
+        };
         let halves = [(reads, Access::Read), (writes, Access::Write)];
         for (_, half) in halves.into_iter().filter(|(does, _)| *does) {
             let found = dummy(half, held, spot);
-            self.table.add(var, owner, site, period, &found);
+            self.table.add(var, owner, entered, period, &found);
         }
         if self.options.strength == Strength::Cyclic {
             let skeleton = [
                 (Piece::Held(held), spot),
                 (Piece::Access { var, reads, writes }, spot),
             ];
-            self.kinds.add(owner, site, (period, at.index), &skeleton);
+            self.kinds
+                .add(owner, entered, (period, at.index), &skeleton);
         }
     }
 
@@ -409,14 +415,21 @@ impl Engine for Blocks {
             | Op::AtomicRmw(var)
             | Op::AtomicRmwFailed(var) => self.access(at, var, cx.names),
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_) => {
-                match self.regions.step(at.index, &at.event, cx.names) {
+                let boundary = self.regions.step(at.index, &at.event, cx.names);
+                let calls = self.regions.calls(thread);
+                match boundary {
                     Boundary::Begin(region) => {
-                        self.begin(thread, region, at.event.site, at.index);
+                        let site = at.event.site;
+                        self.begin(thread, region, Entry { site, calls }, at.index);
                     }
                     Boundary::End => {
                         self.end(thread);
                     }
-                    _ => {}
+                    _ => {
+                        if let Some(running) = &mut self.thread(thread).running {
+                            running.calls(calls);
+                        }
+                    }
                 }
             }
             Op::Fork(_) | Op::Join(_) | Op::Arrive(_) | Op::Leave(_) => {

@@ -2,15 +2,14 @@
 
 use super::one::Intruder;
 use super::skeleton::Spot;
-use super::table::{Owner, Use};
+use super::table::{Entry, Owner, Use};
 use super::transaction::Access;
 use super::two::{Order, Sketch};
 use super::{NAME, Search};
+use crate::culprit::culprit_in_common;
 use crate::engine::Context;
-use atomsan_trace::finding::{
-    Anomaly, Criterion, Culprit, Finding, Participant, Role, Status, Step,
-};
-use atomsan_trace::{Event, Op, SiteId, VarId};
+use atomsan_trace::finding::{Anomaly, Criterion, Finding, Participant, Role, Status, Step};
+use atomsan_trace::{Event, Op, SiteId, StackId, VarId};
 
 /// A step of a pattern, and which participant makes it.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +25,7 @@ pub(super) struct Move {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) owner: Owner,
-    pub(super) entered: SiteId,
+    pub(super) entered: Entry,
 }
 
 impl From<&Sketch> for Part {
@@ -77,7 +76,16 @@ pub(super) fn one_var(
         spot,
         access,
     });
-    pattern(&parts, &moves, &[(0, 1), (1, 2)], anomaly, search, cx);
+    let calls = || second.calls();
+    pattern(
+        &parts,
+        &moves,
+        &[(0, 1), (1, 2)],
+        anomaly,
+        calls,
+        search,
+        cx,
+    );
 }
 
 pub(super) fn two_var(
@@ -113,22 +121,23 @@ pub(super) fn two_var(
             }
         }
     }
-    pattern(
-        &parts,
-        &moves,
-        &edges,
-        Anomaly::InconsistentPair,
-        search,
-        cx,
-    );
+    // The culprit's two steps, of which the first comes first of all.
+    let culprit = if swap { theirs } else { ours };
+    let own = |&&(other, _): &&(bool, usize)| other == swap;
+    let last = order.iter().rfind(own).map_or(0, |&(_, point)| point);
+    let calls = || culprit.calls(order[0].1, last);
+    let anomaly = Anomaly::InconsistentPair;
+    pattern(&parts, &moves, &edges, anomaly, calls, search, cx);
 }
 
-/// Reports a pattern. The first participant is the culprit's.
+/// Reports a pattern. The first participant is the culprit's; `calls` were open all the way from
+/// its first move to its last.
 pub(super) fn pattern(
     parts: &[Part],
     moves: &[Move],
     edges: &[(usize, usize)],
     anomaly: Anomaly,
+    calls: impl FnOnce() -> usize,
     search: &Search<'_>,
     cx: &mut Context<'_>,
 ) {
@@ -147,23 +156,23 @@ pub(super) fn pattern(
     };
     let key: Vec<_> = moves.iter().map(static_step).collect();
     let mut own = moves.iter().filter(|step| step.participant == 0);
-    let first = own.next().map_or(SiteId::UNKNOWN, |step| step.spot.site);
-    let last = own.next_back().map_or(first, |step| step.spot.site);
+    let spot = |step: &Move| (step.spot.stack, step.spot.site);
+    let first = own.next().map_or((StackId::EMPTY, SiteId::UNKNOWN), spot);
+    let last = own.next_back().map_or(first, spot);
+    let tables = (cx.names, cx.stacks);
+    let Part { owner, entered } = parts[0];
+    let region = (owner.region, entered.site, entered.calls);
     cx.findings.report((NAME, key), || Finding {
         engine: NAME,
         criterion: Criterion::ViewSerializability,
         status: Status::Predicted,
         anomaly,
-        culprit: Culprit {
-            region: parts[0].owner.region,
-            entered: parts[0].entered,
-            between: (first, last),
-        },
+        culprit: culprit_in_common(calls(), region, tables, first, last),
         participants: (parts.iter().enumerate())
             .map(|(number, part)| Participant {
                 thread: part.owner.thread,
                 region: part.owner.region,
-                entered: part.entered,
+                entered: part.entered.site,
                 blamed: split(moves, number),
             })
             .collect(),

@@ -32,10 +32,18 @@ pub(super) enum Piece {
     },
 }
 
+/// More calls than this are not told apart.
+const CALLS: u64 = 0xffff;
+
 /// Where and when an access happened, in 16 bytes: there is one of these for everything kept.
+///
+/// The culprit of a violation is the innermost invocation that was open at both of two accesses.
+/// So an access also knows the least number of calls that its thread has been in since the one
+/// kept before it; two accesses have in common the least of all numbers on the way from the first
+/// to the second ([`Spot::calls`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Spot {
-    /// The position in the trace, and in the low bits the operation.
+    /// The position in the trace (45 bits), the calls (16) and the operation (3).
     tagged: u64,
     pub(super) stack: StackId,
     pub(super) site: SiteId,
@@ -59,7 +67,7 @@ impl Spot {
             _ => 0,
         };
         Spot {
-            tagged: at.index << 3 | operation,
+            tagged: at.index << 19 | operation,
             stack: at.stack,
             site: at.event.site,
         }
@@ -67,7 +75,18 @@ impl Spot {
 
     /// The position in the trace.
     pub(super) fn index(&self) -> u64 {
-        self.tagged >> 3
+        self.tagged >> 19
+    }
+
+    /// The least number of calls since the access before.
+    pub(super) fn calls(&self) -> usize {
+        (self.tagged >> 3 & CALLS) as usize
+    }
+
+    /// The same place, with so many calls in common with the access before.
+    pub(super) fn with_calls(mut self, calls: usize) -> Spot {
+        self.tagged = self.tagged & !(CALLS << 3) | (calls as u64).min(CALLS) << 3;
+        self
     }
 
     /// What happened, to this variable.
@@ -88,6 +107,8 @@ impl Spot {
 pub(super) fn tidy(skeleton: &mut Skeleton, whole: bool) {
     let mut kept = 0;
     let mut accessed = false;
+    // The least number of calls since the last access that is kept.
+    let mut calls = usize::MAX;
     // The held sets since the last access, starting with the one held there.
     let mut run: SmallVec<[HeldLocks; 8]> = SmallVec::new();
     for at in 0..=skeleton.len() {
@@ -100,7 +121,10 @@ pub(super) fn tidy(skeleton: &mut Skeleton, whole: bool) {
                 }
                 continue;
             }
-            Some((Piece::Access { reads, writes, .. }, _)) if !reads && !writes => continue,
+            Some((Piece::Access { reads, writes, .. }, spot)) if !reads && !writes => {
+                calls = calls.min(spot.calls());
+                continue;
+            }
             _ => {}
         }
         let skip = match (accessed, whole) {
@@ -115,10 +139,11 @@ pub(super) fn tidy(skeleton: &mut Skeleton, whole: bool) {
         let held = run.last().copied();
         run.clear();
         run.extend(held);
-        if let Some(piece) = piece {
-            skeleton[kept] = piece;
+        if let Some((piece, spot)) = piece {
+            skeleton[kept] = (piece, spot.with_calls(spot.calls().min(calls)));
             kept += 1;
             accessed = true;
+            calls = usize::MAX;
         }
     }
     skeleton.truncate(kept);

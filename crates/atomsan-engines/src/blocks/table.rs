@@ -22,12 +22,19 @@ pub(super) struct Owner {
     pub(super) region: Option<FunctionId>,
 }
 
+/// Where a region was entered, and in how many calls that was: its own, if it is a function.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Entry {
+    pub(super) site: SiteId,
+    pub(super) calls: usize,
+}
+
 /// A block of one variable in the transactions of one owner.
 #[derive(Debug)]
 pub(super) struct Use {
     pub(super) var: VarId,
     pub(super) owner: Owner,
-    pub(super) entered: SiteId,
+    pub(super) entered: Entry,
     /// In ascending order.
     pub(super) periods: SmallVec<[PeriodId; 2]>,
     pub(super) found: Found,
@@ -45,7 +52,7 @@ impl BlockTable {
         &mut self,
         var: VarId,
         owner: Owner,
-        entered: SiteId,
+        entered: Entry,
         period: PeriodId,
         found: &Found,
     ) {
@@ -88,7 +95,7 @@ pub(super) struct Executions {
 #[derive(Debug)]
 pub(super) struct Kind {
     pub(super) owner: Owner,
-    pub(super) entered: SiteId,
+    pub(super) entered: Entry,
     pieces: Range<usize>,
     pub(super) executions: SmallVec<[Executions; 1]>,
 }
@@ -107,7 +114,7 @@ impl KindTable {
     pub(super) fn add(
         &mut self,
         owner: Owner,
-        entered: SiteId,
+        entered: Entry,
         (period, start): (PeriodId, u64),
         skeleton: &[(Piece, Spot)],
     ) {

@@ -11,10 +11,12 @@
 
 use super::moments::Moments;
 use super::skeleton::{Piece, Skeleton, Spot, finish, tidy};
+use super::table::Entry;
 use crate::engine::Occurrence;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
-use atomsan_trace::{FunctionId, SiteId, VarId};
+use crate::regions::{OpenFrame, calls_since};
+use atomsan_trace::{FunctionId, VarId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -72,6 +74,8 @@ struct Slot {
     first_read: Option<Point>,
     /// The locks held all the way from the first initial read to the last write.
     across: HeldLocks,
+    /// The calls that were open all that way.
+    calls: usize,
     /// The moment in which another read makes no new block.
     repeated: u32,
     done: SmallVec<[Found; 2]>,
@@ -81,16 +85,22 @@ struct Slot {
     written: usize,
 }
 
+/// The locks held since when, and the calls that are open.
+pub(super) type Now<'a> = (&'a Moments, &'a [OpenFrame]);
+
 /// A running transaction.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) region: FunctionId,
-    pub(super) entered: SiteId,
+    pub(super) entered: Entry,
     /// The position in the trace of its start.
     pub(super) start: u64,
     slots: Vec<Slot>,
     by_var: HashMap<VarId, u32, FxBuildHasher>,
     skeleton: Skeleton,
+    /// How many functions the thread is in, and the least of it since the skeleton's last access.
+    calls: usize,
+    least_calls: usize,
     /// How long the skeleton may grow before it is tidied.
     room: usize,
     /// Whether the locks before the first access and after the last one count.
@@ -101,11 +111,13 @@ impl Running {
     pub(super) fn new(whole: bool) -> Running {
         Running {
             region: FunctionId(0),
-            entered: SiteId::UNKNOWN,
+            entered: Entry::default(),
             start: 0,
             slots: Vec::new(),
             by_var: HashMap::default(),
             skeleton: Vec::new(),
+            calls: 0,
+            least_calls: 0,
             room: ROOM,
             whole,
         }
@@ -115,7 +127,7 @@ impl Running {
     pub(super) fn start(
         &mut self,
         region: FunctionId,
-        entered: SiteId,
+        entered: Entry,
         start: u64,
         held: HeldLocks,
     ) {
@@ -128,6 +140,7 @@ impl Running {
         }
         self.slots.clear();
         self.skeleton.clear();
+        (self.calls, self.least_calls) = (entered.calls, entered.calls);
         self.room = ROOM;
         self.held(held);
     }
@@ -138,9 +151,20 @@ impl Running {
         self.by_var.contains_key(&var)
     }
 
+    /// The thread is in so many functions from here on.
+    pub(super) fn calls(&mut self, calls: usize) {
+        self.calls = calls;
+        self.least_calls = self.least_calls.min(calls);
+    }
+
     /// The thread holds these locks from here on.
     pub(super) fn held(&mut self, held: HeldLocks) {
         self.push(Piece::Held(held), Spot::NONE);
+    }
+
+    fn push_access(&mut self, piece: Piece, spot: Spot) {
+        self.push(piece, spot.with_calls(self.least_calls));
+        self.least_calls = self.calls;
     }
 
     /// The thread accesses a variable.
@@ -148,9 +172,10 @@ impl Running {
         &mut self,
         var: VarId,
         at: &Occurrence,
-        moments: &Moments,
+        now: Now<'_>,
         locksets: &mut Locksets,
     ) {
+        let moments = now.0;
         let (reads, writes) = (at.event.op.reads(), at.event.op.writes());
         let point = Point {
             access: if writes { Access::Write } else { Access::Read },
@@ -162,16 +187,16 @@ impl Running {
             self.by_var.insert(var, self.slots.len() as u32);
             let written = if writes { self.skeleton.len() } else { NOWHERE };
             self.slots.push(Slot::new(var, point, reads, written));
-            self.push(Piece::Access { var, reads, writes }, point.spot);
+            self.push_access(Piece::Access { var, reads, writes }, point.spot);
             return;
         };
         let slot = &mut self.slots[slot as usize];
         slot.alone = false;
         if reads {
-            slot.read(point, writes, moments, locksets);
+            slot.read(point, writes, now, locksets);
         }
         if writes {
-            slot.write(point, moments, locksets);
+            slot.write(point, now, locksets);
             let last = self.skeleton.len() - 1;
             if slot.written != last {
                 if slot.written != NOWHERE
@@ -181,7 +206,7 @@ impl Running {
                 }
                 slot.written = last + 1;
                 let reads = false;
-                self.push(Piece::Access { var, reads, writes }, point.spot);
+                self.push_access(Piece::Access { var, reads, writes }, point.spot);
             }
         }
     }
@@ -246,6 +271,7 @@ impl Slot {
                 ..point
             }),
             across: HeldLocks::default(),
+            calls: 0,
             repeated: NEVER,
             done,
             waiting: SmallVec::new(),
@@ -258,9 +284,11 @@ impl Slot {
         &self,
         second: Access,
         point: &Point,
-        moments: &Moments,
+        (moments, frames): Now<'_>,
         locksets: &mut Locksets,
     ) -> Found {
+        let first = self.last.spot;
+        let calls = calls_since(frames, first.index());
         let block = Block {
             first: self.last.access,
             second: Some(second),
@@ -270,17 +298,17 @@ impl Slot {
         };
         Found {
             block,
-            spots: (self.last.spot, point.spot),
+            spots: (first, point.spot.with_calls(calls)),
         }
     }
 
     /// A read, or the reading half of a read-modify-write: the other half goes on from the same
     /// `e₁`, because nothing gets between the two.
-    fn read(&mut self, point: Point, updates: bool, moments: &Moments, locksets: &mut Locksets) {
+    fn read(&mut self, point: Point, updates: bool, now: Now<'_>, locksets: &mut Locksets) {
         if self.repeated == point.moment {
             return;
         }
-        let found = self.found(Access::Read, &point, moments, locksets);
+        let found = self.found(Access::Read, &point, now, locksets);
         let same_moment = self.last.moment == point.moment;
         if self.last.access == Access::Write {
             add(&mut self.waiting, found);
@@ -294,14 +322,16 @@ impl Slot {
         }
     }
 
-    fn write(&mut self, point: Point, moments: &Moments, locksets: &mut Locksets) {
-        let found = self.found(Access::Write, &point, moments, locksets);
+    fn write(&mut self, point: Point, now: Now<'_>, locksets: &mut Locksets) {
+        let found = self.found(Access::Write, &point, now, locksets);
         for old in self.waiting.drain(..) {
             add(&mut self.done, old);
         }
         self.waiting.push(found);
         if let Some(first) = self.first_read {
+            let (moments, frames) = now;
             self.across = moments.since(first.moment, locksets);
+            self.calls = calls_since(frames, first.spot.index());
         }
         self.last = point;
         self.repeated = NEVER;
@@ -333,7 +363,7 @@ impl Slot {
                     held: (first.held, last.held),
                     across: self.across,
                 },
-                spots: (first.spot, last.spot),
+                spots: (first.spot, last.spot.with_calls(self.calls)),
             });
         }
     }

@@ -23,12 +23,12 @@ use super::Search;
 use super::moments::{join, less, meet};
 use super::report;
 use super::skeleton::{Piece, Spot, finish};
-use super::table::{Executions, Kind, KindTable, Mark, Owner, concurrent};
+use super::table::{Entry, Executions, Kind, KindTable, Mark, Owner, concurrent};
 use crate::engine::Context;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
 use crate::periods::PeriodId;
-use atomsan_trace::{SiteId, VarId};
+use atomsan_trace::VarId;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
@@ -52,7 +52,7 @@ impl Point {
 #[derive(Debug)]
 pub(super) struct Sketch {
     pub(super) owner: Owner,
-    pub(super) entered: SiteId,
+    pub(super) entered: Entry,
     pub(super) executions: Vec<Executions>,
     pub(super) skeleton: Vec<Piece>,
     pub(super) points: Vec<Point>,
@@ -112,6 +112,13 @@ impl Sketch {
             by_var,
             periods: Vec::new(),
         }
+    }
+
+    /// How many calls were open all the way from one point to a later one.
+    pub(super) fn calls(&self, first: usize, second: usize) -> usize {
+        let way = self.points.get(first + 1..=second).unwrap_or_default();
+        let calls = way.iter().map(|point| point.spot.calls());
+        calls.min().unwrap_or(0)
     }
 
     /// Sorts the executions by period, those of one period together.
@@ -210,9 +217,13 @@ pub(super) fn sketches(
     let mut skeleton = Vec::new();
     for kind in &table.kinds {
         skeleton.clear();
-        skeleton.extend(table.skeleton(kind).filter(|(piece, _)| match piece {
-            Piece::Held(_) => true,
-            Piece::Access { var, .. } => marks.get(var).is_some_and(|&mark| mark >= least),
+        // What does nothing is dropped when the skeleton is finished.
+        skeleton.extend(table.skeleton(kind).map(|(piece, spot)| match piece {
+            Piece::Access { var, .. } if marks.get(&var).is_none_or(|&mark| mark < least) => {
+                let (reads, writes) = (false, false);
+                (Piece::Access { var, reads, writes }, spot)
+            }
+            _ => (piece, spot),
         }));
         finish(&mut skeleton, whole);
         let lock = |(piece, _): &(Piece, Spot)| matches!(piece, Piece::Held(_));

@@ -226,6 +226,7 @@ impl<R: Rule> Core<R> {
             thread,
             region: frame.map(|frame| frame.function),
             entered: at.event.site,
+            unary_from: u64::MAX,
         });
         self.threads[thread.index()].current = tx;
         self.transactions += 1;

@@ -183,6 +183,7 @@ impl Marathon {
             thread,
             region: frame.map(|frame| frame.function),
             entered: frame.map_or(at.event.site, |frame| frame.site),
+            unary_from: u64::MAX,
         });
         projection.seat_or_new(thread).tx = tx;
         if let Some(last) = last {
@@ -239,6 +240,7 @@ impl Marathon {
                 thread,
                 region: None,
                 entered: at.event.site,
+                unary_from: at.index,
             });
             for from in last.iter().chain(&sources) {
                 let edge = graph.edge(from.tx, tx, || (from.at, *at));

@@ -7,8 +7,9 @@ use crate::trace::{Trace, Verdict};
 use atomsan_engines::blocks::{Access, Blocks, Options, Strength};
 use atomsan_engines::held::HeldLocks;
 use atomsan_engines::{Context, Engine, Findings, Occurrence};
-use atomsan_trace::finding::{Anomaly, Criterion, Finding, Status};
-use atomsan_trace::{SiteId, Stacks};
+use atomsan_trace::finding::{Anomaly, Criterion, Finding, Status, Step};
+use atomsan_trace::names::{Definition, Frame, Site};
+use atomsan_trace::{Event, FunctionId, Names, Op, SiteId, Stacks, ThreadId, VarId};
 use proptest::prelude::*;
 use proptest::test_runner::{TestCaseResult, TestRunner};
 use std::cell::Cell;
@@ -610,6 +611,92 @@ proptest! {
             prop_assert!(finding.participants.iter().any(|p| p.blamed), "{finding:#?}");
             prop_assert!(finding.participants[0].blamed, "{finding:#?}");
             prop_assert!(finding.culprit.region.is_some());
+        }
+    }
+}
+
+/// Threads that call functions (1 and 2 are regions when something calls them), read and write.
+fn calls() -> impl Strategy<Value = Trace> {
+    let steps = prop::collection::vec((0..2u32, 0..10u32, 0..3u32, 1..6u32), 4..60);
+    steps.prop_map(|steps| {
+        let mut events: Vec<Event> = Vec::new();
+        let mut open: [Vec<FunctionId>; 2] = Default::default();
+        for (thread, choice, target, site) in steps {
+            let stack = &mut open[thread as usize];
+            let op = match choice {
+                0..=2 => {
+                    let function = FunctionId(target);
+                    stack.push(function);
+                    Op::Enter(function)
+                }
+                3..=5 => match stack.pop() {
+                    Some(function) => Op::Exit(function),
+                    None => continue,
+                },
+                6..=7 => Op::Read(VarId(target)),
+                _ => Op::Write(VarId(target)),
+            };
+            let (thread, site) = (ThreadId(thread), SiteId(site));
+            events.push(Event { thread, site, op });
+        }
+        let mut names = Names::default();
+        for site in 1..6 {
+            names.define(Definition::Site(Site {
+                frames: vec![Frame {
+                    line: site,
+                    ..Frame::default()
+                }],
+            }));
+        }
+        Trace { events, names }
+    })
+}
+
+/// The innermost function that was open before the first event and still is at the second, and
+/// where it was at each: in its own line, or at a call.
+fn innermost(trace: &Trace, first: u64, second: u64) -> (FunctionId, SiteId, SiteId) {
+    let open = |end: u64| {
+        let mut open: Vec<(usize, Event)> = Vec::new();
+        let events = trace.events[..end as usize].iter().enumerate();
+        let thread = trace.events[end as usize].thread;
+        for (index, event) in events.filter(|(_, event)| event.thread == thread) {
+            match event.op {
+                Op::Enter(_) => open.push((index, *event)),
+                Op::Exit(_) => drop(open.pop()),
+                _ => {}
+            }
+        }
+        open
+    };
+    let (before, after) = (open(first), open(second));
+    let common = before
+        .iter()
+        .zip(&after)
+        .take_while(|(a, b)| a == b)
+        .count();
+    let line = |open: &[(usize, Event)], at: u64| match open.get(common) {
+        Some((_, call)) => call.site,
+        None => trace.events[at as usize].site,
+    };
+    let Op::Enter(function) = after[common - 1].1.op else {
+        unreachable!("only calls are open");
+    };
+    (function, line(&before, first), line(&after, second))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 30_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_culprit_is_the_innermost_invocation_that_spans_both_accesses(trace in calls()) {
+        let options = Options { strength: Strength::Cyclic, limit: 20_000, ..Options::default() };
+        for finding in &trace.run(Blocks::new(options)).findings {
+            let own = |step: &&Step| step.participant == 0;
+            let first = finding.witness.iter().find(own).unwrap();
+            let second = finding.witness.iter().rfind(own).unwrap();
+            let (function, from, to) = innermost(&trace, first.index, second.index);
+            prop_assert_eq!(finding.culprit.region, Some(function));
+            prop_assert_eq!(finding.culprit.between, (from, to));
         }
     }
 }

@@ -7,6 +7,7 @@ mod atomizer;
 mod blocks;
 mod cooperability;
 mod deadlocks;
+mod demotion;
 mod doublechecker;
 mod eraser;
 mod files;

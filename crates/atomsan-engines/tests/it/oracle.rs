@@ -10,7 +10,7 @@
 //! that the next violation can be seen.
 
 use crate::trace::Trace;
-use atomsan_trace::{Event, Op};
+use atomsan_trace::{Event, FunctionId, Op};
 
 /// What the definition says about a trace.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,6 +54,24 @@ pub fn transactions(trace: &Trace) -> Vec<usize> {
         }
     }
     result
+}
+
+/// The outermost region in which an event happens.
+pub fn region(trace: &Trace, index: u64) -> Option<FunctionId> {
+    let of_thread = |event: &&Event| event.thread == trace.events[index as usize].thread;
+    let mut open = Vec::new();
+    let mut ends = false;
+    for event in trace.events[..=index as usize].iter().filter(of_thread) {
+        if std::mem::take(&mut ends) {
+            open.pop();
+        }
+        match event.op {
+            Op::Begin(region) => open.push(region),
+            Op::End => ends = true,
+            _ => {}
+        }
+    }
+    open.first().copied()
 }
 
 /// Whether `b`, after `a`, must stay after it.

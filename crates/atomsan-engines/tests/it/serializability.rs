@@ -187,6 +187,32 @@ fn the_culprit_is_the_innermost_invocation_that_spans_both_accesses() {
     assert_eq!(finding.culprit.between.1.0, 8, "the call of set");
 }
 
+/// An access behind a region joins the region's transaction, but is not in the region.
+#[test]
+fn an_access_right_behind_a_region_is_not_in_it() {
+    let trace = Trace::parse(
+        "a begin g
+         b begin h
+         b r x
+         a r x
+         c w x
+         c begin f
+         b w x
+         c end
+         b end
+         c w x
+         a r x",
+    );
+    let verdict = velodrome(&trace);
+    let finding = verdict.findings.last().unwrap();
+    let steps = finding.witness.iter();
+    let intruders: Vec<_> = steps
+        .filter(|step| step.event.thread.0 == 2)
+        .map(|step| (step.index, finding.participants[step.participant].region))
+        .collect();
+    assert!(intruders.contains(&(9, None)), "{intruders:?}");
+}
+
 #[test]
 fn waiting_splits_the_transaction() {
     let text = "
@@ -268,7 +294,10 @@ pub fn check_witness(
         let (leaving, arriving) = (&steps[leaving], &steps[arriving]);
         prop_assert_eq!(leaving.event.thread, to.event.thread);
         let transaction = |index: u64| truth.transactions[index as usize];
-        let blamed = finding.participants[(number + 1) % count].blamed;
+        let participant = &finding.participants[(number + 1) % count];
+        prop_assert_eq!(participant.thread, leaving.event.thread);
+        prop_assert_eq!(participant.region, oracle::region(trace, leaving.index));
+        let blamed = participant.blamed;
         prop_assert_eq!(blamed, arriving.index < to.index);
         if blamed {
             prop_assert_eq!(transaction(leaving.index), transaction(to.index));

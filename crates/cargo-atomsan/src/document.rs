@@ -1,0 +1,80 @@
+//! From what was checked to the document that all formats are rendered from.
+
+use crate::memory;
+use atomsan_engines::checker::{Checker, Run};
+use atomsan_report::json::{Document, EngineSummary, Thread};
+use atomsan_report::{Report, agree, fold, resolve, resolve_call};
+use atomsan_trace::ThreadId;
+
+/// What is known besides what the engines say.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// The trace or program.
+    pub(crate) file: String,
+    /// The process, if it was one.
+    pub(crate) process: Option<u64>,
+    /// How long the check took.
+    pub(crate) seconds: f64,
+    /// What was left out, or is odd.
+    pub(crate) warnings: Vec<String>,
+    /// Whether the engines' counts are wanted.
+    pub(crate) stats: bool,
+}
+
+/// All of it.
+pub(crate) fn document(checker: &Checker, about: About) -> Document {
+    let runs = checker.runs();
+    let names: Vec<&str> = runs.iter().map(|run| run.engine.name()).collect();
+    let summary = |run: &Run| EngineSummary {
+        name: run.engine.name().to_owned(),
+        clean: run.findings.list().is_empty(),
+        findings: fold(run.findings.list()).len(),
+        violations: run.findings.total(),
+        remarks: run.engine.remarks(),
+        product: run.engine.product(checker.names()),
+        stats: if about.stats {
+            let stats = run.engine.stats().into_iter();
+            stats
+                .map(|stat| (stat.name.to_owned(), stat.value.into()))
+                .collect()
+        } else {
+            serde_json::Map::new()
+        },
+    };
+    Document {
+        version: Document::VERSION,
+        file: about.file,
+        engine: names.join(","),
+        events: checker.events(),
+        seconds: about.seconds,
+        peak_memory: memory::peak(),
+        process: about.process,
+        warnings: about.warnings,
+        threads: threads(checker),
+        engines: runs.iter().map(summary).collect(),
+        findings: reports(checker),
+    }
+}
+
+/// All findings by name, the worst first.
+fn reports(checker: &Checker) -> Vec<Report> {
+    let mut reports: Vec<Report> = (checker.runs().iter())
+        .flat_map(|run| fold(run.findings.list()))
+        .map(|finding| resolve(finding, checker.names(), checker.stacks()))
+        .collect();
+    reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
+    agree(reports)
+}
+
+fn threads(checker: &Checker) -> Vec<Thread> {
+    let names = checker.names();
+    let ids = (0..names.threads().len() as u32).map(ThreadId);
+    ids.map(|id| Thread {
+        name: names.thread(id).into_owned(),
+        spawned: checker
+            .spawned(id)
+            .map(|(site, stack)| resolve_call(site, stack, names, checker.stacks()))
+            .filter(|place| place.line.is_some()),
+    })
+    .collect()
+}
