@@ -7,7 +7,7 @@
 
 use crate::format::{
     CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, HEADER_SIZE, Kind, LOW,
-    MAGIC, SLOTS, header,
+    MAGIC, SLOTS, TAKEN, header,
 };
 use std::io;
 use std::ops::Range;
@@ -74,7 +74,53 @@ struct Chunk {
     previous: u64,
 }
 
+/// A piece of a log that is to be part of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The log.
+    pub slot: usize,
+    /// The position of its first record.
+    pub position: u64,
+    /// The position of the piece that it goes on from; 0 if there is a gap before it.
+    pub previous: u64,
+    /// What is to be known of the thread if there is a gap.
+    pub snapshot: &'a [u64],
+    /// Its records.
+    pub words: &'a [u64],
+}
+
 impl Recording {
+    /// A recording of pieces of logs, with memory maps.
+    pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = Piece<'a>>, maps: &str) -> Recording {
+        let mut data = maps.as_bytes().to_vec();
+        data.push(0);
+        let mut recording = Recording {
+            maps: std::iter::once(0..data.len()).collect(),
+            data: Vec::new(),
+            slots: Vec::new(),
+            counters: Counters::default(),
+        };
+        for piece in pieces {
+            let start = data.len();
+            let words = piece.snapshot.iter().chain(piece.words);
+            data.extend(words.flat_map(|word| word.to_le_bytes()));
+            if recording.slots.len() <= piece.slot {
+                recording.slots.resize_with(piece.slot + 1, Vec::new);
+            }
+            recording.slots[piece.slot].push(Chunk {
+                content: start..data.len(),
+                snapshot: 8 * piece.snapshot.len(),
+                position: piece.position,
+                previous: piece.previous,
+            });
+        }
+        for chunks in &mut recording.slots {
+            chunks.sort_by_key(|chunk| chunk.position);
+        }
+        recording.data = data;
+        recording
+    }
+
     /// Reads a recording.
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let data = std::fs::read(path).map_err(|error| Error::Read {
@@ -151,6 +197,16 @@ impl Recording {
         self.counters
     }
 
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
+    }
+
     /// How many slots there are; some may be empty.
     pub fn slots(&self) -> usize {
         self.slots.len()
@@ -206,14 +262,36 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record at the start of these words, which is at a position.
+    #[inline]
+    pub fn parse(words: &[u64], position: u64) -> Option<Record> {
+        let first = *words.first()?;
+        let kind = Kind::from_number((first >> 56) as u8)?;
+        let words = words.get(..kind.words())?;
+        let extra = |index| words.get(index).copied().unwrap_or(0);
+        Some(Record {
+            position,
+            kind,
+            size: (first >> 48) as u8,
+            subject: first & LOW,
+            second: words[1],
+            extra: [extra(2), extra(3)],
+        })
+    }
+
     /// The program counter after the instruction.
     pub fn pc(&self) -> u64 {
         self.second & LOW
     }
 
-    /// The upper bits of the second word.
+    /// The upper bits of the second word, but for [`Record::is_taken`].
     pub fn detail(&self) -> u16 {
-        (self.second >> 48) as u16
+        (self.second >> 48) as u16 & !TAKEN
+    }
+
+    /// Whether others have accessed the same bytes before.
+    pub fn is_taken(&self) -> bool {
+        (self.second >> 48) as u16 & TAKEN != 0
     }
 
     /// The bytes that a memory access covers; `None` if it is something else.

@@ -234,6 +234,9 @@ pub const COMPARED: u16 = 1;
 /// the static is there, a `pthread_once_t`, a `Once` of Rust.
 pub const GUARD: u16 = 2;
 
+/// A bit of the detail of accesses: others have accessed some of these bytes before.
+pub const TAKEN: u16 = 0x8000;
+
 /// Packs the first word of a record.
 #[inline(always)]
 pub const fn first_word(kind: Kind, size: u8, subject: u64) -> u64 {

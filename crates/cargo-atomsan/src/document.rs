@@ -57,7 +57,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
 }
 
 /// All findings by name, the worst first.
-fn reports(checker: &Checker) -> Vec<Report> {
+pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
     let mut reports: Vec<Report> = (checker.runs().iter())
         .flat_map(|run| fold(run.findings.list()))
         .map(|finding| resolve(finding, checker.names(), checker.stacks()))

@@ -25,7 +25,7 @@
 //! it. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
 //! too, so that the test is the entry point.
 
-use super::{Call, Event, Events, Node, Op, Place, ROOT};
+use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
 use crate::models;
 use crate::symbols::Frame;
@@ -44,7 +44,7 @@ fn written_in(function: &str) -> &str {
         .map_or(function, |(outer, _)| outer)
 }
 
-impl Events<'_> {
+impl Translator {
     /// What is known of a program counter in a chain of calls.
     pub(super) fn place(&mut self, chain: u32, pc: u64) -> Place {
         if let Some(&place) = self.places.get(&(chain, pc)) {
