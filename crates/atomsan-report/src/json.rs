@@ -5,7 +5,13 @@
 //! reference: fields are added without notice and may be missing when an older document is read.
 
 use crate::resolve::{Place, Report};
+use crate::source;
+use crate::source::{Excerpt, Sources};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many lines around one that a finding is about are kept.
+const AROUND: u32 = 6;
 
 /// What one engine said.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -69,6 +75,9 @@ pub struct Document {
     pub engines: Vec<EngineSummary>,
     /// All findings, the worst first.
     pub findings: Vec<Report>,
+    /// The lines that findings are about, as they were; see [`Document::keep_sources`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Excerpt>,
 }
 
 /// Why a document could not be read.
@@ -101,6 +110,46 @@ impl Document {
         }
         let documents = serde_json::Deserializer::from_str(text).into_iter();
         Ok(documents.collect::<Result<_, _>>()?)
+    }
+
+    /// Copies the lines that findings are about into the document, so that it can be rendered
+    /// when the files have changed, or elsewhere.
+    pub fn keep_sources(&mut self, sources: &Sources) {
+        let mut kept: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+        let all = (self.findings.iter()).flat_map(|one| [one].into_iter().chain(&one.also));
+        for report in all {
+            let culprit = &report.culprit;
+            let places = (report.witness.iter())
+                .flat_map(|step| [&step.place].into_iter().chain(&step.stack))
+                .map(|place| (place.file.as_deref(), place.line));
+            let lines = culprit
+                .lines
+                .iter()
+                .map(|&line| (culprit.file.as_deref(), Some(line)));
+            for (file, line) in places.chain(lines) {
+                let (Some(file), Some(line)) = (file, line) else {
+                    continue;
+                };
+                let lines = kept.entry(file).or_default();
+                lines.extend(line.saturating_sub(AROUND)..=line.saturating_add(AROUND));
+            }
+            if let (Some(file), Some(function), Some(&line)) =
+                (&culprit.file, &culprit.function, culprit.lines.first())
+            {
+                let heading = source::heading(&sources.lines(file), function, line);
+                let lines = kept.entry(file).or_default();
+                lines.extend(heading);
+            }
+        }
+        let excerpts = kept.into_iter().map(|(file, numbers)| {
+            let lines = sources.lines(file);
+            let known = |&number: &u32| Some((number, lines.get(&number)?.clone()));
+            Excerpt {
+                file: file.to_owned(),
+                lines: numbers.iter().filter_map(known).collect(),
+            }
+        });
+        self.sources = excerpts.filter(|one| !one.lines.is_empty()).collect();
     }
 
     /// The document as one line.

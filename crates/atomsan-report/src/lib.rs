@@ -6,16 +6,24 @@
 //! ([`terminal`], [`json`]) only ever see reports.
 #![forbid(unsafe_code)]
 
-mod agree;
+#[cfg(test)]
+mod examples;
+pub mod explain;
 mod fold;
+mod gather;
 pub mod json;
+pub mod junit;
 mod rank;
 pub mod resolve;
+pub mod sarif;
+pub mod source;
+pub mod story;
 pub mod terminal;
 mod words;
 
-pub use agree::{Agreeing, agree};
 pub use fold::fold;
+pub use gather::{Agreeing, gather};
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
+pub use source::Sources;

@@ -1,6 +1,6 @@
 //! From a finding in ids to a report in names.
 
-use crate::agree::Agreeing;
+use crate::gather::Agreeing;
 use crate::rank::Rank;
 use crate::words;
 use atomsan_trace::finding::Finding;
@@ -94,8 +94,11 @@ pub struct Report {
     pub edges: Vec<(usize, usize)>,
     /// Position in the trace at which the violation was complete, from 1.
     pub event: u64,
-    /// How often it was seen.
+    /// How often it was seen exactly so.
     pub count: u64,
+    /// How often this engine saw the mistake, in all the ways that are one finding.
+    #[serde(default)]
+    pub total: u64,
     /// What else there is to say.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -167,6 +170,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         edges: finding.edges.clone(),
         event: finding.index + 1,
         count: finding.count,
+        total: finding.count,
         notes: finding.notes.clone(),
         agreeing: Vec::new(),
         also: Vec::new(),
@@ -247,7 +251,7 @@ fn fingerprint(
     add(function.unwrap_or(""));
     for place in [first, second] {
         match (&place.file, place.line) {
-            (Some(file), _) => add(file),
+            (Some(file), _) => add(file.rsplit(['/', '\\']).next().unwrap_or(file)),
             (None, Some(line)) => add(&line.to_string()),
             (None, None) => add(""),
         }

@@ -101,6 +101,38 @@ pub(crate) fn verb(op: Op) -> &'static str {
     }
 }
 
+/// A verb of [`verb`] in a sentence about a thread.
+pub(crate) fn phrase(verb: &str) -> &str {
+    match verb {
+        "begin" => "begins",
+        "end" => "ends",
+        "read" => "reads",
+        "write" => "writes",
+        "atomic load" => "loads",
+        "atomic store" => "stores to",
+        "atomic update" => "updates",
+        "failed exchange" => "fails to exchange",
+        "acquire" => "takes",
+        "release" => "lets go of",
+        "acquire shared" => "takes, to read,",
+        "release shared" => "lets go, after reading, of",
+        "wait" => "waits for",
+        "woken" => "is woken from",
+        "notify" => "notifies",
+        "fork" => "starts",
+        "join" => "joins",
+        "arrive at" => "arrives at",
+        "leave" => "leaves",
+        "yield" => "yields",
+        "enter" => "enters",
+        "exit" => "leaves",
+        "allocate" => "allocates",
+        "free" => "frees",
+        "store reference" => "stores",
+        other => other,
+    }
+}
+
 /// What an operation acts on, by name.
 pub(crate) fn target(op: Op, names: &Names) -> Option<String> {
     if let Some(var) = op.var() {

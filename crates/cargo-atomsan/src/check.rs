@@ -11,7 +11,7 @@ use crate::progress::Progress;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
-use atomsan_report::{Rank, Report, fold, terminal};
+use atomsan_report::{Rank, Report, fold};
 use atomsan_trace::input::Source;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
@@ -242,9 +242,7 @@ fn write_text(
     reports: &[Report],
     args: &Args,
 ) -> anyhow::Result<()> {
-    for report in reports {
-        out.write(|out| terminal::write(out, report))?;
-    }
+    render::findings(out, reports)?;
     let events = checked.checker.events();
     for run in checked.checker.runs() {
         let shown = fold(run.findings.list()).len();

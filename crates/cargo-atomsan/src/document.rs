@@ -3,7 +3,7 @@
 use crate::memory;
 use atomsan_engines::checker::{Checker, Run};
 use atomsan_report::json::{Document, EngineSummary, Thread};
-use atomsan_report::{Report, agree, fold, resolve, resolve_call};
+use atomsan_report::{Report, fold, gather, resolve, resolve_call};
 use atomsan_trace::ThreadId;
 
 /// What is known besides what the engines say.
@@ -53,17 +53,15 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         threads: threads(checker),
         engines: runs.iter().map(summary).collect(),
         findings: reports(checker),
+        sources: Vec::new(),
     }
 }
 
 /// All findings by name, the worst first.
 pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
-    let mut reports: Vec<Report> = (checker.runs().iter())
-        .flat_map(|run| fold(run.findings.list()))
-        .map(|finding| resolve(finding, checker.names(), checker.stacks()))
-        .collect();
-    reports.sort_by_key(|report| std::cmp::Reverse(report.rank));
-    agree(reports)
+    let findings = (checker.runs().iter()).flat_map(|run| fold(run.findings.list()));
+    let reports = findings.map(|one| resolve(one, checker.names(), checker.stacks()));
+    gather(reports.collect())
 }
 
 fn threads(checker: &Checker) -> Vec<Thread> {

@@ -11,7 +11,7 @@ use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_online::{Follower, Options};
-use atomsan_report::{Rank, Report, terminal};
+use atomsan_report::{Rank, Report};
 use atomsan_trace::Spec;
 use std::collections::BTreeMap;
 use std::collections::HashSet;
@@ -187,7 +187,7 @@ impl Process {
         }
         for report in reports(checker) {
             if is_shown(&report, args) && self.shown.insert(report.fingerprint.clone()) {
-                out.write(|out| terminal::write(out, &report))?;
+                render::findings(out, std::slice::from_ref(&report))?;
             }
         }
         Ok(())

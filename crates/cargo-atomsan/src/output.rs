@@ -48,12 +48,29 @@ pub(crate) fn warn(message: &str) {
 pub(crate) struct Output {
     stream: anstream::AutoStream<Box<dyn Write>>,
     closed: bool,
+    width: usize,
+}
+
+/// How many columns a file or a pipe has.
+const WIDTH: usize = 100;
+
+/// How many columns a terminal has; neither so few that nothing fits, nor so many that nobody
+/// reads a line to its end.
+fn width_of(terminal: impl std::os::fd::AsFd) -> usize {
+    let size = terminal_size::terminal_size_of(terminal);
+    size.map_or(WIDTH, |(width, _)| usize::from(width.0).clamp(60, 140))
 }
 
 impl Output {
+    /// How many columns there are.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Standard output, or a file.
     pub(crate) fn open(file: Option<&Path>) -> anyhow::Result<Output> {
         let choice = anstream::ColorChoice::global();
+        let mut width = WIDTH;
         let stream = match file.filter(|path| *path != Path::new("-")) {
             Some(path) => {
                 let file = File::create(path)
@@ -69,6 +86,7 @@ impl Output {
                     anstream::ColorChoice::Auto => anstream::AutoStream::choice(&io::stdout()),
                     choice => choice,
                 };
+                width = width_of(io::stdout());
                 let stdout = BufWriter::new(io::stdout());
                 anstream::AutoStream::new(Box::new(stdout) as Box<dyn Write>, choice)
             }
@@ -76,6 +94,7 @@ impl Output {
         Ok(Output {
             stream,
             closed: false,
+            width,
         })
     }
 
@@ -89,6 +108,7 @@ impl Output {
         Output {
             stream: anstream::AutoStream::new(Box::new(stderr) as Box<dyn Write>, choice),
             closed: false,
+            width: width_of(io::stderr()),
         }
     }
 

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, terminal};
+use atomsan_report::{Rank, Report};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -226,9 +226,7 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         if args.render.json {
             render::json(&mut out, std::slice::from_ref(&document))?;
         } else {
-            for report in reports {
-                out.write(|out| terminal::write(out, report))?;
-            }
+            render::findings(&mut out, reports)?;
         }
         seen.add(&counters, checker.events(), reports.len());
     }

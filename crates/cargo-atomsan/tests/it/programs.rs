@@ -92,12 +92,7 @@ fn check(source: &Path, program: &Path) {
                 .find(|found| !found.is_empty())
                 .unwrap_or_default();
             assert!(!found.is_empty(), "{name}: not found in {RUNS} runs");
-            // Other lines of the function may be named too, but no other function.
-            assert!(found.contains(&expected), "{name}: {found:?}");
-            assert!(
-                found.iter().all(|one| one.0 == expected.0),
-                "{name}: {found:?}"
-            );
+            assert_eq!(found, [expected], "{name}: one mistake, one finding");
         }
     }
 }
