@@ -41,15 +41,15 @@ pub struct OpenFrame {
     pub block: bool,
     /// Whether it is expected to be atomic.
     pub atomic: bool,
+    /// How many functions the thread is in, up to this frame: recursion can be deep, and nobody
+    /// counts frames.
+    pub calls: usize,
 }
 
 /// How many functions a thread is in, and was in already at the position `since`.
 pub fn calls_since(frames: &[OpenFrame], since: u64) -> usize {
     let spanning = frames.partition_point(|frame| frame.index <= since);
-    frames[..spanning]
-        .iter()
-        .filter(|frame| !frame.block)
-        .count()
+    spanning.checked_sub(1).map_or(0, |last| frames[last].calls)
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +111,7 @@ impl Thread {
                 index,
                 block: true,
                 atomic: names.function(function).map(|f| f.atomic) != Some(Atomic::No),
+                calls: self.calls,
             }),
             Op::Enter(function) => self.open(OpenFrame {
                 function,
@@ -122,6 +123,7 @@ impl Thread {
                     Some(Atomic::No) => false,
                     Some(Atomic::UnlessEntry) | None => !self.frames.is_empty(),
                 },
+                calls: self.calls + 1,
             }),
             Op::End => self.close(|frame| frame.block),
             Op::Exit(function) => self.close(|frame| !frame.block && frame.function == function),

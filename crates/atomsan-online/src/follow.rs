@@ -82,6 +82,20 @@ struct Open {
 #[derive(Debug, Default)]
 struct Kept {
     pieces: Vec<(usize, u64, Vec<u64>)>,
+    /// How far each slot has been read.
+    ends: Vec<u64>,
+}
+
+impl Kept {
+    fn keep(&mut self, slot: usize, start: u64, words: &[u64]) {
+        if self.ends.len() <= slot {
+            self.ends.resize(slot + 1, 0);
+        }
+        if self.ends[slot] <= start {
+            self.ends[slot] = start + 8 * words.len() as u64;
+            self.pieces.push((slot, start, words.to_vec()));
+        }
+    }
 }
 
 /// The check of a program that is running.
@@ -223,7 +237,7 @@ impl Follower {
                 self.translator = Some(Translator::new(symbols, Cells::default(), options));
             }
             if self.options.keep_all && at == 0 {
-                self.kept.pieces.push((slot, start, words.clone()));
+                self.kept.keep(slot, start, &words);
             }
             let mut waits = None;
             while let Some(record) = Record::parse(&words[at..], start + 8 * at as u64) {

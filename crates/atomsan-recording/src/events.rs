@@ -11,6 +11,7 @@
 //! in every schedule. No event says that, so that engines which look at other schedules would
 //! take it for a conflict; the accesses of an initialiser are left out.
 
+mod annotations;
 mod calls;
 
 use crate::cells::Cells;
@@ -19,6 +20,7 @@ use crate::format::{GUARD, Kind};
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
+use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
@@ -40,13 +42,14 @@ pub struct Options {
 
 impl Options {
     fn is_users(&self, file: &str) -> bool {
-        const OTHERS: [&str; 6] = [
+        const OTHERS: [&str; 7] = [
             "/rustc/",
             "/rust/deps/",
             "/usr/",
             "/.cargo/registry/",
             "/.cargo/git/",
             "/.rustup/",
+            "/crates/atomsan/src/",
         ];
         // The standard library's files are named by where it was built.
         if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
@@ -107,6 +110,8 @@ struct Thread {
     stack: Vec<Call>,
     /// The functions of the user's that it is in; `None` for one that is part of another.
     open: Vec<Option<FunctionId>>,
+    /// The regions that the program has begun: how many functions were open then.
+    blocks: Vec<usize>,
     /// The bottom-most of them.
     entry: Option<FunctionId>,
     /// Its `Enter`, until it is clear that it is not the closure of a test.
@@ -145,6 +150,7 @@ pub struct Translator {
     inlined_ids: HashMap<Vec<(FunctionId, SiteId)>, u32, FxBuildHasher>,
     locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
     places: FxMap<(u32, u64), Place>,
+    annotations: Annotations,
     batch: Batch,
 }
 
@@ -189,7 +195,8 @@ impl Translator {
     /// Translates records of a process with these names; the cells are those of all records that
     /// come.
     pub fn new(symbols: Symbols, cells: Cells, options: Options) -> Translator {
-        Translator {
+        let annotations = Annotations::new(&symbols);
+        let mut translator = Translator {
             options,
             symbols,
             cells,
@@ -213,8 +220,11 @@ impl Translator {
             inlined_ids: HashMap::default(),
             locations: HashMap::default(),
             places: FxMap::default(),
+            annotations,
             batch: Batch::default(),
-        }
+        };
+        translator.find_not_atomic();
+        translator
     }
 
     fn thread_id(&mut self, number: u64) -> ThreadId {
@@ -297,7 +307,10 @@ impl Translator {
         };
         self.batch.definitions.push(Definition::Var(names::Var {
             name: name.into(),
-            object: object.map(|(_, id)| id),
+            object: self
+                .annotations
+                .set_of(address)
+                .or(object.map(|(_, id)| id)),
             volatile: false,
         }));
     }
@@ -513,6 +526,7 @@ impl Translator {
             Kind::Unnamed => return self.unnamed(slot, record.subject),
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
+            Kind::Member => return self.member(slot, record),
             _ => {}
         }
         let range = record.range();
@@ -581,7 +595,8 @@ impl Translator {
             Kind::Fork => Op::Fork(self.thread_id(record.subject)),
             Kind::Join => Op::Join(self.thread_id(record.subject)),
             Kind::Yield => Op::Yield,
-            Kind::End => Op::End,
+            Kind::Begin => return self.begin(slot, site, record),
+            Kind::End => return self.end(slot, site),
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {
@@ -598,6 +613,9 @@ impl Translator {
             _ => return,
         };
         self.emit(slot, site, op);
+        if matches!(op, Op::Yield | Op::Fork(_)) {
+            self.split(slot, site);
+        }
     }
 
     /// Memory comes to life or dies. It is an object if threads share some of it.
@@ -608,6 +626,7 @@ impl Translator {
         while let Some((&lock, _)) = self.locks.range(range.clone()).next() {
             self.locks.remove(&lock);
         }
+        self.annotations.renew(&range);
         if !self.cells.is_shared(&range) {
             return;
         }

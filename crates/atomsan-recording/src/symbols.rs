@@ -6,7 +6,7 @@
 
 use crate::file::Recording;
 use hashbrown::HashMap;
-use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use rustc_hash::FxBuildHasher;
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -41,7 +41,13 @@ struct Image {
     base: u64,
     /// Address, size and name of each static, in order.
     statics: Vec<(u64, u64, String)>,
+    /// Places in functions that are marked as not atomic.
+    not_atomic: Vec<u64>,
 }
+
+/// The section that the annotation `not_atomic` writes such places to: 32 bits each, relative to
+/// where they are.
+const NOT_ATOMIC: &str = "atomsan_not_atomic";
 
 /// The names of a process.
 pub struct Symbols {
@@ -158,6 +164,46 @@ impl Symbols {
     }
 }
 
+impl Symbols {
+    /// Places in functions that the program has marked as not atomic, as return addresses there.
+    pub fn not_atomic(&self) -> Vec<u64> {
+        self.modules
+            .iter()
+            .flat_map(|module| {
+                let image = module.image();
+                let place = |address: &u64| {
+                    (address.wrapping_sub(image.base)).wrapping_add(module.range.start) + 1
+                };
+                image.not_atomic.iter().map(place).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// The string at an address of a file that is mapped: of this length, or up to a zero byte if
+    /// that is 0.
+    pub fn string_at(&self, address: u64, len: u16) -> Option<String> {
+        let module = self
+            .modules
+            .iter()
+            .find(|module| module.range.contains(&address))?;
+        let data = std::fs::read(&module.path).ok()?;
+        let file = object::File::parse(&*data).ok()?;
+        let address = address - module.range.start + module.image().base;
+        let segment = file.segments().find(|segment| {
+            (segment.address()..segment.address() + segment.size()).contains(&address)
+        })?;
+        let bytes = segment
+            .data()
+            .ok()?
+            .get((address - segment.address()) as usize..)?;
+        let end = match len {
+            0 => bytes.iter().position(|&byte| byte == 0)?,
+            len => usize::from(len),
+        };
+        Some(String::from_utf8_lossy(bytes.get(..end)?).into_owned())
+    }
+}
+
 impl Module {
     fn lines(&self) -> Option<&addr2line::Loader> {
         self.lines
@@ -188,8 +234,27 @@ impl Image {
             })
             .collect();
         statics.sort();
-        Some(Image { base, statics })
+        let not_atomic = file
+            .section_by_name(NOT_ATOMIC)
+            .and_then(|section| Some((section.address(), section.data().ok()?)))
+            .map_or_else(Vec::new, |(start, data)| marked_places(start, data));
+        Some(Image {
+            base,
+            statics,
+            not_atomic,
+        })
     }
+}
+
+/// The places that a section of relative addresses names.
+fn marked_places(start: u64, data: &[u8]) -> Vec<u64> {
+    let places = data.chunks_exact(4).zip((start..).step_by(4));
+    places
+        .map(|(bytes, at)| {
+            let distance = i32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+            at.wrapping_add_signed(distance.into())
+        })
+        .collect()
 }
 
 fn demangle(name: &str) -> String {
@@ -208,6 +273,12 @@ fn mapped_file(line: &str) -> Option<(Range<u64>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_relative_to_where_they_are_written() {
+        let data = [(-0x10i32).to_le_bytes(), 8i32.to_le_bytes()].concat();
+        assert_eq!(marked_places(0x1000, &data), [0xff0, 0x100c]);
+    }
 
     #[test]
     fn lines_of_the_memory_map() {

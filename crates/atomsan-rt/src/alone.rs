@@ -7,8 +7,11 @@
 
 use crate::format::header;
 use crate::{recording, start, thread};
+use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::{null, null_mut};
+#[cfg(not(test))]
+use core::sync::atomic::AtomicI32;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 /// The exit status of a program with findings.
@@ -26,6 +29,8 @@ unsafe extern "C" {
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> i32;
     fn access(path: *const c_char, mode: i32) -> i32;
     fn on_exit(function: extern "C" fn(i32, *mut c_void), argument: *mut c_void) -> i32;
+    #[cfg(not(test))]
+    fn __cxa_at_quick_exit(function: extern "C" fn(*mut c_void), library: *mut c_void) -> i32;
     fn fflush(stream: *mut c_void) -> i32;
     fn posix_spawn(
         pid: *mut i32,
@@ -77,26 +82,58 @@ pub(crate) fn checker(buffer: &mut PathBuffer) -> Option<&CStr> {
 
 /// Arranges for the check.
 pub(crate) fn check_at_exit() {
-    // SAFETY: the function takes what `on_exit` gives it.
-    unsafe { on_exit(exiting, null_mut()) };
+    // SAFETY: the functions take what `on_exit` and `quick_exit` give them.
+    unsafe {
+        on_exit(exiting, null_mut());
+        #[cfg(not(test))]
+        __cxa_at_quick_exit(quick_exit_handler, null_mut());
+    }
 }
 
 extern "C" fn exiting(status: i32, _: *mut c_void) {
-    check(status);
+    if is_due() {
+        // SAFETY: libc is about to do the same; what the program has printed belongs in front of
+        // what we have to say.
+        unsafe { fflush(null_mut()) };
+        conclude(status);
+    }
 }
 
-/// Checks the recording, once; ends the process if that changes its status.
-pub(crate) fn check(status: i32) {
-    static DONE: AtomicBool = AtomicBool::new(false);
-    if !start::is_alone() || DONE.swap(true, Ordering::AcqRel) {
-        return;
+/// Has the recording checked; ends the process if that changes its status.
+fn conclude(status: i32) {
+    if found_something() && status == 0 {
+        crate::platform::exit_process(FINDINGS);
     }
+}
+
+static DONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process has a recording that nobody else is going to check. A child of `vfork`
+/// shares all of this with its parent, and has none.
+fn is_due() -> bool {
+    start::is_alone()
+        && recording::counter(header::PID).load(Ordering::Relaxed) == crate::platform::process_id()
+        && !DONE.swap(true, Ordering::AcqRel)
+}
+
+/// Has the recording checked; whether there are findings.
+fn found_something() -> bool {
     thread::pause();
     recording::counter(header::EXITED).store(1, Ordering::Relaxed);
-    let (mut program, mut file) = ([0; 4096], [0; 4096]);
-    let (Some(program), Some(file)) = (checker(&mut program), start::recording_path(&mut file))
-    else {
-        return;
+    // Not on the stack, which may be small.
+    static PROGRAM: Buffer = Buffer(UnsafeCell::new([0; 4096]));
+    static FILE: Buffer = Buffer(UnsafeCell::new([0; 4096]));
+    // SAFETY: this is called once in a process, by who has set `DONE`.
+    let (program, file) = unsafe { (&mut *PROGRAM.0.get(), &mut *FILE.0.get()) };
+    let Some(file) = start::recording_path(file) else {
+        return false;
+    };
+    if start::is_simple_child() {
+        crate::platform::remove(file);
+        return false;
+    }
+    let Some(program) = checker(program) else {
+        return false;
     };
     let arguments = [
         program.as_ptr(),
@@ -108,7 +145,6 @@ pub(crate) fn check(status: i32) {
     // SAFETY: strings that end with zero bytes, in arrays that end with null; the environment is
     // the program's own.
     unsafe {
-        fflush(null_mut());
         let spawned = posix_spawn(
             &mut pid,
             program.as_ptr(),
@@ -118,17 +154,53 @@ pub(crate) fn check(status: i32) {
             environ,
         );
         if spawned != 0 || waitpid(pid, &mut found, 0) != pid {
-            return;
+            return false;
         }
     }
     // A status is in the second byte if the process has ended by itself.
-    if status == 0 && found == FINDINGS << 8 {
-        crate::platform::exit_process(FINDINGS);
+    found == FINDINGS << 8
+}
+
+struct Buffer(UnsafeCell<PathBuffer>);
+
+// SAFETY: used by one thread, once.
+unsafe impl Sync for Buffer {}
+
+/// The process becomes another program, or dies; its exit status is not ours to choose.
+#[cfg(not(test))]
+fn ending(_pc: u64, _first: usize) {
+    if is_due() {
+        found_something();
     }
 }
 
+/// The status that `quick_exit` was called with.
+#[cfg(not(test))]
+static QUICK_STATUS: AtomicI32 = AtomicI32::new(0);
+
+#[cfg(not(test))]
+fn exiting_quickly(_pc: u64, status: usize) {
+    QUICK_STATUS.store(status as i32, Ordering::Relaxed);
+}
+
+/// Runs after all handlers of the program's, because it was there before them.
+#[cfg(not(test))]
+extern "C" fn quick_exit_handler(_: *mut c_void) {
+    if is_due() {
+        conclude(QUICK_STATUS.load(Ordering::Relaxed));
+    }
+}
+
+#[cfg(not(test))]
+crate::platform::exported_before! {
+    ending: execve execv execvp execvpe execl execle execlp fexecve execveat abort;
+    exiting_quickly: quick_exit;
+}
+
 extern "C" fn exit_at_once(status: i32) -> ! {
-    check(status);
+    if is_due() {
+        conclude(status);
+    }
     crate::platform::exit_process(status)
 }
 

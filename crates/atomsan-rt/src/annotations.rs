@@ -5,7 +5,7 @@
 //! *pre* and *post* is their implementation, and not looked at. Of functions that ask for reports
 //! there are none to give.
 
-use crate::format::Kind;
+use crate::format::{FIRST, Kind, first_word, second_word};
 use crate::locks::{acquired, guarded, record, step};
 use crate::ownership;
 use crate::platform::exported_with_caller;
@@ -25,20 +25,20 @@ fn look_again() {
 }
 
 /// The thread comes after whoever has published at this address.
-extern "C" fn acquire(address: usize, _pc: u64) {
+extern "C-unwind" fn acquire(address: usize, _pc: u64) {
     record(|thread| {
         ownership::own(thread, address, 0, false);
     });
 }
 
 /// The thread publishes at this address.
-extern "C" fn release(address: usize, _pc: u64) {
+extern "C-unwind" fn release(address: usize, _pc: u64) {
     record(|thread| {
         ownership::own(thread, address, 0, true);
     });
 }
 
-extern "C" fn post_lock(mutex: usize, flags: u32, _recursion: i32, pc: u64) {
+extern "C-unwind" fn post_lock(mutex: usize, flags: u32, _recursion: i32, pc: u64) {
     look_again();
     if flags & flag::TRY_LOCK_FAILED != 0 {
         return;
@@ -55,18 +55,24 @@ extern "C" fn post_lock(mutex: usize, flags: u32, _recursion: i32, pc: u64) {
     );
 }
 
-extern "C" fn pre_unlock(mutex: usize, _flags: u32, pc: u64) -> i32 {
+extern "C-unwind" fn pre_unlock(mutex: usize, _flags: u32, pc: u64) -> i32 {
     step(Kind::Release, mutex, pc);
     look_away();
     0
 }
 
-extern "C" fn pre_signal(condition: usize, _flags: u32, pc: u64) {
+extern "C-unwind" fn pre_signal(condition: usize, _flags: u32, pc: u64) {
     step(Kind::Notify, condition, pc);
     look_away();
 }
 
-extern "C" fn rwlock_acquired(_file: usize, _line: i32, lock: usize, exclusive: i64, pc: u64) {
+extern "C-unwind" fn rwlock_acquired(
+    _file: usize,
+    _line: i32,
+    lock: usize,
+    exclusive: i64,
+    pc: u64,
+) {
     acquired(
         if exclusive == 0 {
             Kind::AcquireShared
@@ -78,20 +84,71 @@ extern "C" fn rwlock_acquired(_file: usize, _line: i32, lock: usize, exclusive: 
     );
 }
 
-extern "C" fn rwlock_released(_file: usize, _line: i32, lock: usize, _exclusive: i64, pc: u64) {
+extern "C-unwind" fn rwlock_released(
+    _file: usize,
+    _line: i32,
+    lock: usize,
+    _exclusive: i64,
+    pc: u64,
+) {
     step(Kind::Release, lock, pc);
 }
 
-extern "C" fn happens_before(_file: usize, _line: i32, address: usize, pc: u64) {
+extern "C-unwind" fn happens_before(_file: usize, _line: i32, address: usize, pc: u64) {
     release(address, pc);
 }
 
-extern "C" fn happens_after(_file: usize, _line: i32, address: usize, pc: u64) {
+extern "C-unwind" fn happens_after(_file: usize, _line: i32, address: usize, pc: u64) {
     acquire(address, pc);
+}
+
+extern "C-unwind" fn java_lock(lock: usize, pc: u64) {
+    acquired(Kind::Acquire, lock, pc);
+}
+
+extern "C-unwind" fn java_read_lock(lock: usize, pc: u64) {
+    acquired(Kind::AcquireShared, lock, pc);
+}
+
+extern "C-unwind" fn java_unlock(lock: usize, pc: u64) {
+    step(Kind::Release, lock, pc);
 }
 
 extern "C-unwind" fn begin_region(label: usize, pc: u64) {
     record(|thread| thread.append_step(Kind::Begin, label as u64, pc));
+}
+
+/// A label of Rust's, which does not end with a zero byte.
+extern "C-unwind" fn begin_region_str(label: usize, len: usize, pc: u64) {
+    record(|thread| {
+        let first = first_word(Kind::Begin, 0, label as u64);
+        thread.append([first, second_word(short(len), pc)]);
+        thread.next_epoch();
+    });
+}
+
+/// The length of a label; what is too long is cut off.
+fn short(len: usize) -> u16 {
+    u16::try_from(len).unwrap_or(u16::MAX)
+}
+
+extern "C-unwind" fn member(
+    name: usize,
+    name_len: usize,
+    place: usize,
+    len: usize,
+    first: u32,
+    pc: u64,
+) {
+    record(|thread| {
+        let flag = if first != 0 { FIRST } else { 0 };
+        thread.append([
+            first_word(Kind::Member, 0, place as u64),
+            second_word(short(name_len), pc),
+            len as u64,
+            name as u64 | flag,
+        ]);
+    });
 }
 
 extern "C-unwind" fn end_region(pc: u64) {
@@ -112,7 +169,20 @@ exported_with_caller! {
     "r8" AnnotateRWLockReleased => rwlock_released;
     "rcx" AnnotateHappensBefore => happens_before;
     "rcx" AnnotateHappensAfter => happens_after;
+    "rcx" WTFAnnotateHappensBefore => happens_before;
+    "rcx" WTFAnnotateHappensAfter => happens_after;
+    "rcx" AnnotatePCQPut => happens_before;
+    "rcx" AnnotatePCQGet => happens_after;
+    "rsi" __tsan_java_acquire => acquire;
+    "rsi" __tsan_java_release => release;
+    "rsi" __tsan_java_release_store => release;
+    "rsi" __tsan_java_mutex_lock => java_lock;
+    "rsi" __tsan_java_mutex_unlock => java_unlock;
+    "rsi" __tsan_java_mutex_read_lock => java_read_lock;
+    "rsi" __tsan_java_mutex_read_unlock => java_unlock;
     "rsi" __atomsan_begin => begin_region;
+    "rdx" __atomsan_begin_str => begin_region_str;
+    "r9" __atomsan_set => member;
     "rdi" __atomsan_end => end_region;
     "rdi" __atomsan_yield => yield_point;
 }
@@ -121,7 +191,7 @@ macro_rules! exported {
     ($($body:block $($name:ident)*;)*) => {$($(
         // SAFETY: the name belongs to the instrumentation ABI that this library implements.
         #[unsafe(no_mangle)]
-        extern "C" fn $name() $body
+        extern "C-unwind" fn $name() $body
     )*)*};
 }
 
@@ -136,36 +206,37 @@ exported! {
     {}
         __tsan_mutex_create __tsan_mutex_destroy __tsan_check_no_mutexes_held
         __tsan_flush_memory __tsan_on_thread_idle __tsan_setjmp __tsan_resume __tsan_resumed
-        __tsan_destroy_fiber __tsan_switch_to_fiber __tsan_set_fiber_name
+        __tsan_set_fiber_name
         __tsan_external_register_header __tsan_external_assign_tag __tsan_external_read
         __tsan_external_write __tsan_testonly_barrier_init __tsan_testonly_barrier_wait
         __tsan_java_init __tsan_java_alloc __tsan_java_free __tsan_java_move
-        __tsan_java_finalize __tsan_java_mutex_lock __tsan_java_mutex_unlock
-        __tsan_java_mutex_read_lock __tsan_java_mutex_read_unlock __tsan_java_mutex_lock_rec
-        __tsan_java_acquire __tsan_java_release __tsan_java_release_store
+        __tsan_java_finalize __tsan_java_mutex_lock_rec
         AnnotateRWLockCreate AnnotateRWLockCreateStatic AnnotateRWLockDestroy
         AnnotateBenignRace AnnotateBenignRaceSized AnnotateCondVarSignal
         AnnotateCondVarSignalAll AnnotateCondVarWait AnnotateEnableRaceDetection
         AnnotateExpectRace AnnotateFlushExpectedRaces AnnotateFlushState
         AnnotateMemoryIsInitialized AnnotateMemoryIsUninitialized AnnotateMutexIsNotPHB
         AnnotateMutexIsUsedAsCondVar AnnotateNewMemory AnnotateNoOp AnnotatePCQCreate
-        AnnotatePCQDestroy AnnotatePCQGet AnnotatePCQPut AnnotatePublishMemoryRange
+        AnnotatePCQDestroy AnnotatePublishMemoryRange
         AnnotateThreadName AnnotateTraceMemory AnnotateUnpublishMemoryRange
-        WTFAnnotateBenignRaceSized WTFAnnotateHappensAfter WTFAnnotateHappensBefore;
+        WTFAnnotateBenignRaceSized
+        __sanitizer_print_stack_trace __sanitizer_set_death_callback __sanitizer_set_report_path
+        __sanitizer_set_report_fd __sanitizer_on_print __sanitizer_report_error_summary
+        __sanitizer_sandbox_on_notify;
 }
 
 macro_rules! answers_zero {
     ($($name:ident)*) => {$(
         // SAFETY: the name belongs to the instrumentation ABI that this library implements.
         #[unsafe(no_mangle)]
-        extern "C" fn $name() -> usize {
+        extern "C-unwind" fn $name() -> usize {
             0
         }
     )*};
 }
 
 answers_zero! {
-    __tsan_get_current_fiber __tsan_create_fiber __tsan_external_register_tag
+    __tsan_external_register_tag
     __tsan_get_current_report __tsan_get_report_data __tsan_get_report_tag
     __tsan_get_report_stack __tsan_get_report_mop __tsan_get_report_loc
     __tsan_get_report_loc_object_type __tsan_get_report_mutex __tsan_get_report_thread
@@ -179,13 +250,13 @@ macro_rules! unaligned {
     ($($load:ident $store:ident $value:ty;)*) => {$(
         // SAFETY: the name belongs to the instrumentation ABI that this library implements.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $load(at: *const $value) -> $value {
+        unsafe extern "C-unwind" fn $load(at: *const $value) -> $value {
             // SAFETY: the program asks for this very access.
             unsafe { at.read_unaligned() }
         }
         // SAFETY: as above.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $store(at: *mut $value, value: $value) {
+        unsafe extern "C-unwind" fn $store(at: *mut $value, value: $value) {
             // SAFETY: the program asks for this very access.
             unsafe { at.write_unaligned(value) };
         }

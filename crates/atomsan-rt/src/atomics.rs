@@ -135,8 +135,12 @@ fn perform<V: Value, R>(
     operation: impl Fn() -> (R, Outcome),
 ) -> R {
     if let Some(thread) = thread::current() {
-        let recorded = thread
-            .work(|| ownership::atomic(thread, at as usize, V::SIZE, may_write, pc, &operation));
+        let recorded = thread.work(|| {
+            if thread.ignoring.get() > 0 {
+                return ownership::unseen_atomic(thread, at as usize, || operation().0);
+            }
+            ownership::atomic(thread, at as usize, V::SIZE, may_write, pc, &operation)
+        });
         if let Some(result) = recorded {
             start::noise();
             return result;
@@ -145,7 +149,7 @@ fn perform<V: Value, R>(
     operation().0
 }
 
-unsafe extern "C" fn load<V: Value>(at: *mut V, _order: i32, pc: u64) -> V {
+unsafe extern "C-unwind" fn load<V: Value>(at: *mut V, _order: i32, pc: u64) -> V {
     perform(at, false, pc, || {
         // SAFETY: the program asks for this very operation.
         let value = unsafe { V::load(at) };
@@ -153,7 +157,7 @@ unsafe extern "C" fn load<V: Value>(at: *mut V, _order: i32, pc: u64) -> V {
     })
 }
 
-unsafe extern "C" fn store<V: Value>(at: *mut V, value: V, _order: i32, pc: u64) {
+unsafe extern "C-unwind" fn store<V: Value>(at: *mut V, value: V, _order: i32, pc: u64) {
     perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
         unsafe { update(at, |_| value) };
@@ -161,7 +165,12 @@ unsafe extern "C" fn store<V: Value>(at: *mut V, value: V, _order: i32, pc: u64)
     });
 }
 
-unsafe extern "C" fn rmw<V: Value, const OP: u8>(at: *mut V, value: V, _order: i32, pc: u64) -> V {
+unsafe extern "C-unwind" fn rmw<V: Value, const OP: u8>(
+    at: *mut V,
+    value: V,
+    _order: i32,
+    pc: u64,
+) -> V {
     perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
         let (old, new) = unsafe { update(at, |old| old.combine::<OP>(value)) };
@@ -171,7 +180,12 @@ unsafe extern "C" fn rmw<V: Value, const OP: u8>(at: *mut V, value: V, _order: i
 
 /// The last argument takes the place of the second order: LLVM's form, which returns what it
 /// found.
-unsafe extern "C" fn compare_exchange_val<V: Value>(at: *mut V, old: V, new: V, pc: u64) -> V {
+unsafe extern "C-unwind" fn compare_exchange_val<V: Value>(
+    at: *mut V,
+    old: V,
+    new: V,
+    pc: u64,
+) -> V {
     perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
         let found = unsafe { V::compare_exchange(at, old, new) };
@@ -185,7 +199,12 @@ unsafe extern "C" fn compare_exchange_val<V: Value>(at: *mut V, old: V, new: V, 
 }
 
 /// gcc's form, which returns whether it succeeded and writes what it found if not.
-unsafe extern "C" fn compare_exchange<V: Value>(at: *mut V, old: *mut V, new: V, pc: u64) -> i32 {
+unsafe extern "C-unwind" fn compare_exchange<V: Value>(
+    at: *mut V,
+    old: *mut V,
+    new: V,
+    pc: u64,
+) -> i32 {
     // SAFETY: the program asks for this very operation; the expected value is its own.
     unsafe {
         let expected = old.read();
@@ -244,7 +263,7 @@ exported!(u64, __tsan_atomic64_load __tsan_atomic64_store __tsan_atomic64_exchan
     __tsan_atomic64_fetch_umin __tsan_atomic64_compare_exchange_strong __tsan_atomic64_compare_exchange_weak
     __tsan_atomic64_compare_exchange_val);
 
-unsafe extern "C" fn wide_compare_exchange_val(
+unsafe extern "C-unwind" fn wide_compare_exchange_val(
     at: *mut u128,
     old: u128,
     new: u128,
@@ -254,7 +273,7 @@ unsafe extern "C" fn wide_compare_exchange_val(
     unsafe { compare_exchange_val(at, old, new, pc) }
 }
 
-unsafe extern "C" fn wide_compare_exchange_ptr(
+unsafe extern "C-unwind" fn wide_compare_exchange_ptr(
     at: *mut u128,
     old: *mut u128,
     new: u128,
@@ -289,7 +308,7 @@ exported_with_caller! {
 #[cfg(not(test))]
 // SAFETY: the name belongs to the instrumentation ABI that this library implements.
 #[unsafe(no_mangle)]
-extern "C" fn __tsan_atomic_thread_fence(_order: i32) {
+extern "C-unwind" fn __tsan_atomic_thread_fence(_order: i32) {
     core::sync::atomic::fence(SeqCst);
 }
 
@@ -297,6 +316,6 @@ extern "C" fn __tsan_atomic_thread_fence(_order: i32) {
 #[cfg(not(test))]
 // SAFETY: the name belongs to the instrumentation ABI that this library implements.
 #[unsafe(no_mangle)]
-extern "C" fn __tsan_atomic_signal_fence(_order: i32) {
+extern "C-unwind" fn __tsan_atomic_signal_fence(_order: i32) {
     core::sync::atomic::compiler_fence(SeqCst);
 }

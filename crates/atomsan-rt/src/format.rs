@@ -214,7 +214,8 @@ kinds! {
     Alloc = 26, 3;
     /// Memory at the subject, as many bytes as the third word says, dies.
     Free = 27, 3;
-    /// A region starts whose label (a string in a mapped file) is at the subject.
+    /// A region starts whose label (a string in a mapped file) is at the subject. Detail: its
+    /// length; 0 if a zero byte ends it.
     Begin = 28, 2;
     /// The innermost open region ends.
     End = 29, 2;
@@ -224,6 +225,10 @@ kinds! {
     Continue = 30, 4;
     /// In a snapshot: as many functions as the subject says, which are not named.
     Unnamed = 31, 2;
+    /// The bytes at the subject, as many as the third word says, belong to an atomic set. Fourth
+    /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in
+    /// [`Kind::Begin`].
+    Member = 40, 4;
 }
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
@@ -236,6 +241,9 @@ pub const GUARD: u16 = 2;
 
 /// A bit of the detail of accesses: others have accessed some of these bytes before.
 pub const TAKEN: u16 = 0x8000;
+
+/// In a [`Kind::Member`]: the first place of a set.
+pub const FIRST: u64 = 1 << 63;
 
 /// Packs the first word of a record.
 #[inline(always)]

@@ -7,32 +7,32 @@
 use crate::platform::exported_with_caller;
 use crate::{ownership, platform, thread};
 
-extern "C" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
+extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     if let Some(thread) = thread::current() {
         ownership::access(thread, address, SIZE, WRITE, pc);
     }
 }
 
-extern "C" fn read_write<const SIZE: usize>(address: usize, pc: u64) {
+extern "C-unwind" fn read_write<const SIZE: usize>(address: usize, pc: u64) {
     plain::<SIZE, false>(address, pc);
     plain::<SIZE, true>(address, pc);
 }
 
-extern "C" fn range<const WRITE: bool>(address: usize, len: usize, pc: u64) {
+extern "C-unwind" fn range<const WRITE: bool>(address: usize, len: usize, pc: u64) {
     if let Some(thread) = thread::current() {
         ownership::access_range(thread, address, len, WRITE, pc);
     }
 }
 
 /// A store of a vtable pointer that changes nothing is no store.
-extern "C" fn vptr_update(address: usize, new: usize, pc: u64) {
+extern "C-unwind" fn vptr_update(address: usize, new: usize, pc: u64) {
     // SAFETY: the compiler calls this in front of a store of `new` to `address`.
     if unsafe { (address as *const usize).read() } != new {
         plain::<8, true>(address, pc);
     }
 }
 
-unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, pc: u64) -> *mut u8 {
+unsafe extern "C-unwind" fn copy(to: *mut u8, from: *const u8, len: usize, pc: u64) -> *mut u8 {
     range::<false>(from as usize, len, pc);
     range::<true>(to as usize, len, pc);
     // SAFETY: the program asks for this very copy.
@@ -40,7 +40,7 @@ unsafe extern "C" fn copy(to: *mut u8, from: *const u8, len: usize, pc: u64) -> 
     to
 }
 
-unsafe extern "C" fn fill(to: *mut u8, byte: i32, len: usize, pc: u64) -> *mut u8 {
+unsafe extern "C-unwind" fn fill(to: *mut u8, byte: i32, len: usize, pc: u64) -> *mut u8 {
     range::<true>(to as usize, len, pc);
     // SAFETY: the program asks for this very fill.
     unsafe { platform::fill(to, byte as u8, len) };
@@ -112,7 +112,7 @@ macro_rules! exported {
         #[cfg(not(test))]
         // SAFETY: the name belongs to the instrumentation ABI that this library implements.
         #[unsafe(no_mangle)]
-        extern "C" fn $name($($arg: $type),*) $body
+        extern "C-unwind" fn $name($($arg: $type),*) $body
     )*};
 }
 
@@ -136,7 +136,7 @@ exported! {
     }
 }
 
-extern "C" fn func_entry(call: u64, function: u64, stack: usize) {
+extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
     if let Some(thread) = thread::current() {
         thread.enter(call, function, stack);
     }
@@ -147,11 +147,13 @@ extern "C" fn func_entry(call: u64, function: u64, stack: usize) {
 // SAFETY: the name belongs to the instrumentation ABI that this library implements.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
-unsafe extern "C" fn __tsan_func_entry() {
+unsafe extern "C-unwind" fn __tsan_func_entry() {
     core::arch::naked_asm!(
+        ".cfi_startproc",
         "mov rsi, qword ptr [rsp]",
         "mov rdx, rsp",
         "jmp {handler}",
+        ".cfi_endproc",
         handler = sym func_entry,
     )
 }

@@ -16,7 +16,8 @@
 //! | [`hooks`], [`atomics`] | what the compilers call |
 //! | [`threads`], [`locks`], [`memory`] | what the program calls: libc's functions, interposed |
 //! | [`wraps`] | what Rust's standard library hides |
-//! | [`annotations`] | what a program may tell us |
+//! | [`annotations`], [`fibers`] | what a program may tell us |
+//! | [`signals`] | jumps out of signal handlers |
 //! | [`start`], [`alone`] | start, fork, exit |
 //! | [`platform`] | all that depends on x86-64 Linux |
 #![no_std]
@@ -32,6 +33,8 @@ mod alone;
 #[cfg(not(test))]
 mod annotations;
 mod atomics;
+#[cfg(not(test))]
+mod fibers;
 mod format;
 mod hooks;
 #[cfg(not(test))]
@@ -43,6 +46,8 @@ mod platform;
 mod real;
 mod recording;
 mod shadow;
+#[cfg(not(test))]
+mod signals;
 mod start;
 mod thread;
 #[cfg(not(test))]

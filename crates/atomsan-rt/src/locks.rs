@@ -1,5 +1,5 @@
 //! Synchronisation of libc, interposed: mutexes, spin locks, reader-writer locks, condition
-//! variables, barriers, semaphores, once.
+//! variables, barriers, semaphores, once; those of POSIX and those of C11.
 //!
 //! A lock's order comes from the granule it lies in: who has acquired it owns the granule and is
 //! thereby after whoever owned it before ([`crate::ownership`]). So an acquisition is recorded
@@ -83,6 +83,9 @@ acquiring! {
     trywrlock() = pthread_rwlock_trywrlock, Acquire;
     timedwrlock(time: usize) = pthread_rwlock_timedwrlock, Acquire;
     clockwrlock(clock: i32, time: usize) = pthread_rwlock_clockwrlock, Acquire;
+    c11_mtx_lock() = mtx_lock, Acquire;
+    c11_mtx_trylock() = mtx_trylock, Acquire;
+    c11_mtx_timedlock(time: usize) = mtx_timedlock, Acquire;
 }
 
 macro_rules! releasing {
@@ -103,6 +106,7 @@ releasing! {
     mutex_unlock = pthread_mutex_unlock;
     spin_unlock = pthread_spin_unlock;
     rwlock_unlock = pthread_rwlock_unlock;
+    c11_mtx_unlock = mtx_unlock;
 }
 
 macro_rules! waiting {
@@ -121,18 +125,25 @@ waiting! {
     cond_wait() = pthread_cond_wait;
     cond_timedwait(time: usize) = pthread_cond_timedwait;
     cond_clockwait(clock: i32, time: usize) = pthread_cond_clockwait;
+    c11_cnd_wait() = cnd_wait;
+    c11_cnd_timedwait(time: usize) = cnd_timedwait;
 }
 
-unsafe extern "C-unwind" fn cond_signal(condition: usize, pc: u64) -> i32 {
-    step(Kind::Notify, condition, pc);
-    // SAFETY: the program's own call.
-    unsafe { real::pthread_cond_signal(condition) }
+macro_rules! waking {
+    ($($handler:ident = $real:ident;)*) => {$(
+        unsafe extern "C-unwind" fn $handler(condition: usize, pc: u64) -> i32 {
+            step(Kind::Notify, condition, pc);
+            // SAFETY: the program's own call.
+            unsafe { real::$real(condition) }
+        }
+    )*};
 }
 
-unsafe extern "C-unwind" fn cond_broadcast(condition: usize, pc: u64) -> i32 {
-    step(Kind::Notify, condition, pc);
-    // SAFETY: the program's own call.
-    unsafe { real::pthread_cond_broadcast(condition) }
+waking! {
+    cond_signal = pthread_cond_signal;
+    cond_broadcast = pthread_cond_broadcast;
+    c11_cnd_signal = cnd_signal;
+    c11_cnd_broadcast = cnd_broadcast;
 }
 
 /// Each arrival is after the ones before it, so the last is after all, and each departure is
@@ -182,7 +193,7 @@ unsafe extern "C-unwind" fn semaphore_post(semaphore: usize, pc: u64) -> i32 {
 }
 
 std::thread_local! {
-    /// What `pthread_once` is running in this thread: the control, the routine, the caller.
+    /// What `pthread_once` or `call_once` is running in this thread: the control, the routine, the caller.
     static ONCE: Cell<Option<(usize, unsafe extern "C-unwind" fn(), u64)>> = const { Cell::new(None) };
 }
 
@@ -211,7 +222,29 @@ unsafe extern "C-unwind" fn once(
     result
 }
 
+/// The same for C11.
+unsafe extern "C-unwind" fn c11_once(
+    control: usize,
+    routine: unsafe extern "C-unwind" fn(),
+    pc: u64,
+) {
+    let outer = ONCE.replace(Some((control, routine, pc)));
+    // SAFETY: the program's own call, with its routine inside of ours.
+    unsafe { real::call_once(control, once_routine) };
+    ONCE.set(outer);
+    guarded(&[Kind::AcquireShared, Kind::ReleaseShared], control, pc);
+}
+
 exported_with_caller! {
+    "rsi" mtx_lock => c11_mtx_lock;
+    "rsi" mtx_trylock => c11_mtx_trylock;
+    "rdx" mtx_timedlock => c11_mtx_timedlock;
+    "rsi" mtx_unlock => c11_mtx_unlock;
+    "rdx" cnd_wait => c11_cnd_wait;
+    "rcx" cnd_timedwait => c11_cnd_timedwait;
+    "rsi" cnd_signal => c11_cnd_signal;
+    "rsi" cnd_broadcast => c11_cnd_broadcast;
+    "rdx" call_once => c11_once;
     "rsi" pthread_mutex_lock => mutex_lock;
     "rsi" pthread_mutex_trylock => mutex_trylock;
     "rdx" pthread_mutex_timedlock => mutex_timedlock;

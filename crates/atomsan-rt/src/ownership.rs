@@ -342,6 +342,16 @@ pub(crate) fn atomic<R>(
     result
 }
 
+/// An atomic operation that the program asked us not to look at: it has its place in the order,
+/// because others may rely on that, and no record.
+pub(crate) fn unseen_atomic<R>(thread: &Thread, address: usize, perform: impl FnOnce() -> R) -> R {
+    let shadow = shadow::word(address);
+    order_after(thread, lock(shadow), true);
+    let result = perform();
+    shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Release);
+    result
+}
+
 fn lock(shadow: &AtomicU64) -> u64 {
     loop {
         let word = unlocked(shadow);

@@ -5,6 +5,7 @@
 //! libc's `syscall`.
 
 use core::arch::{asm, global_asm};
+use core::ffi::CStr;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
 compile_error!("the runtime knows x86-64 Linux with glibc only; `atomsan check` works elsewhere");
@@ -41,9 +42,11 @@ pub(crate) mod number {
     pub(crate) const OPEN: usize = 2;
     pub(crate) const CLOSE: usize = 3;
     pub(crate) const MMAP: usize = 9;
+    pub(crate) const ACCESS: usize = 21;
     pub(crate) const SCHED_YIELD: usize = 24;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
+    pub(crate) const UNLINK: usize = 87;
     pub(crate) const EXIT_GROUP: usize = 231;
     pub(crate) const FALLOCATE: usize = 285;
 }
@@ -100,6 +103,18 @@ pub(crate) unsafe fn open(path: *const u8, create: bool) -> i32 {
     };
     // SAFETY: the caller vouches for the path.
     unsafe { syscall(number::OPEN, [path as usize, flags, 0o600, 0, 0, 0]) as i32 }
+}
+
+/// Whether there is a file.
+pub(crate) fn exists(path: &CStr) -> bool {
+    // SAFETY: a string that ends with a zero byte.
+    unsafe { syscall(number::ACCESS, [path.as_ptr() as usize, 0, 0, 0, 0, 0]) == 0 }
+}
+
+/// Removes a file.
+pub(crate) fn remove(path: &CStr) {
+    // SAFETY: a string that ends with a zero byte.
+    unsafe { syscall(number::UNLINK, [path.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
 /// Closes a descriptor that [`open`] returned.
@@ -285,12 +300,75 @@ macro_rules! exported_with_caller {
         #[unsafe(no_mangle)]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
+            // A thread can be cancelled, and so unwound, at any instruction.
             core::arch::naked_asm!(
+                ".cfi_startproc",
                 concat!("mov ", $register, ", qword ptr [rsp]"),
                 "jmp {handler}",
+                ".cfi_endproc",
                 handler = sym $handler,
             )
         }
     )*};
 }
 pub(crate) use exported_with_caller;
+
+/// Defines exported functions that run something of ours and then become libc's function of the
+/// same name, with all arguments as they were: whatever it takes, and whether it returns or not.
+/// `before` gets the caller's address and the first argument.
+macro_rules! exported_before {
+    ($($before:path: $($name:ident)*;)*) => {$($(
+        #[cfg(not(test))]
+        // SAFETY: libc's function, interposed. What may hold an argument is saved around our call,
+        // `al` included, which says how many vectors a variadic function gets; none of these
+        // functions takes vectors.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            extern "C-unwind" fn handler(pc: u64, first: usize) -> usize {
+                static REAL: $crate::real::Real = $crate::real::Real::named(concat!(stringify!($name), "\0"));
+                $before(pc, first);
+                REAL.address()
+            }
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rsi",
+                ".cfi_adjust_cfa_offset 8",
+                "push rdx",
+                ".cfi_adjust_cfa_offset 8",
+                "push rcx",
+                ".cfi_adjust_cfa_offset 8",
+                "push r8",
+                ".cfi_adjust_cfa_offset 8",
+                "push r9",
+                ".cfi_adjust_cfa_offset 8",
+                "push rax",
+                ".cfi_adjust_cfa_offset 8",
+                "mov rsi, rdi",
+                "mov rdi, qword ptr [rsp + 56]",
+                "call {handler}",
+                "mov r11, rax",
+                "pop rax",
+                ".cfi_adjust_cfa_offset -8",
+                "pop r9",
+                ".cfi_adjust_cfa_offset -8",
+                "pop r8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rcx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdx",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp r11",
+                ".cfi_endproc",
+                handler = sym handler,
+            )
+        }
+    )*)*};
+}
+pub(crate) use exported_before;

@@ -17,9 +17,13 @@ pub(crate) struct Real {
 }
 
 impl Real {
-    pub(crate) const fn new(name: &'static CStr) -> Real {
+    /// The function with this name, which must end with a zero byte.
+    pub(crate) const fn named(name: &'static str) -> Real {
         Real {
-            name,
+            name: match CStr::from_bytes_with_nul(name.as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            },
             address: AtomicUsize::new(0),
         }
     }
@@ -59,12 +63,7 @@ macro_rules! real {
         /// As the function of that name. The name must exist in libc, which all of these do.
         #[inline]
         pub(crate) unsafe fn $name($($arg: $type),*) -> $result {
-            static REAL: Real = Real::new(
-                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => c"",
-                },
-            );
+            static REAL: Real = Real::named(concat!(stringify!($name), "\0"));
             // SAFETY: libc's function of this name has this signature.
             unsafe {
                 core::mem::transmute::<usize, unsafe extern "C-unwind" fn($($type),*) -> $result>(
@@ -114,6 +113,21 @@ real! {
     fn pthread_timedjoin_np(thread: usize, result: usize, time: usize) -> i32;
     fn pthread_clockjoin_np(thread: usize, result: usize, clock: i32, time: usize) -> i32;
     fn pthread_detach(thread: usize) -> i32;
+    fn thrd_join(thread: usize, result: usize) -> i32;
+    fn thrd_detach(thread: usize) -> i32;
+    fn mtx_lock(mutex: usize) -> i32;
+    fn mtx_trylock(mutex: usize) -> i32;
+    fn mtx_timedlock(mutex: usize, time: usize) -> i32;
+    fn mtx_unlock(mutex: usize) -> i32;
+    fn cnd_wait(condition: usize, mutex: usize) -> i32;
+    fn cnd_timedwait(condition: usize, mutex: usize, time: usize) -> i32;
+    fn cnd_signal(condition: usize) -> i32;
+    fn cnd_broadcast(condition: usize) -> i32;
+    fn call_once(once: usize, routine: unsafe extern "C-unwind" fn()) -> ();
+    fn mmap(address: usize, len: usize, protection: i32, flags: i32, file: i32, offset: i64) -> usize;
+    fn munmap(address: usize, len: usize) -> i32;
+    fn mremap(address: usize, old: usize, new: usize, flags: i32, to: usize) -> usize;
+    fn memcmp(left: usize, right: usize, len: usize) -> i32;
     fn __cxa_guard_acquire(guard: usize) -> i32;
     fn __cxa_guard_release(guard: usize) -> ();
     fn __cxa_guard_abort(guard: usize) -> ();

@@ -6,7 +6,7 @@
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process; without it, see [`crate::alone`] |
+//! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
 //! | `ATOMSAN_FOLLOWED` | 1 if the directory is watched by a process that follows the recordings |
 //! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
@@ -129,17 +129,38 @@ pub(crate) fn is_alone() -> bool {
     ALONE.load(Ordering::Relaxed)
 }
 
+/// How many recordings of this process there were before: it may have started another program in
+/// its place.
+static EARLIER: AtomicU64 = AtomicU64::new(0);
+const EARLIER_MAX: u64 = 1000;
+
 /// Where this process records: `$ATOMSAN_DIR/PID.rec`, or a temporary file if nobody watches.
 pub(crate) fn recording_path(buffer: &mut PathBuffer) -> Option<&CStr> {
-    let mut digits = [0u8; 20];
+    let (mut digits, mut more_digits) = ([0u8; 20], [0u8; 20]);
     let process = decimal(platform::process_id(), &mut digits);
-    match variable(b"ATOMSAN_DIR") {
-        Some(directory) => join(buffer, &[directory, b"/", process, b".rec"]),
-        None => {
-            let directory = variable(b"TMPDIR").unwrap_or(b"/tmp");
-            join(buffer, &[directory, b"/atomsan-", process, b".rec"])
+    let (hyphen, earlier): (&[u8], &[u8]) = match EARLIER.load(Ordering::Relaxed) {
+        0 => (b"", b""),
+        earlier => (b"-", decimal(earlier, &mut more_digits)),
+    };
+    let (directory, prefix): (_, &[u8]) = match variable(b"ATOMSAN_DIR") {
+        Some(directory) => (directory, b"/"),
+        None => (variable(b"TMPDIR").unwrap_or(b"/tmp"), b"/atomsan-"),
+    };
+    join(
+        buffer,
+        &[directory, prefix, process, hyphen, earlier, b".rec"],
+    )
+}
+
+/// A path that no recording has yet.
+fn new_recording_path(buffer: &mut PathBuffer) -> Option<&CStr> {
+    for earlier in 0..EARLIER_MAX {
+        EARLIER.store(earlier, Ordering::Relaxed);
+        if !platform::exists(recording_path(buffer)?) {
+            break;
         }
     }
+    recording_path(buffer)
 }
 
 fn open_recording() -> bool {
@@ -155,7 +176,7 @@ fn open_recording() -> bool {
     let memory = variable(b"ATOMSAN_MEMORY")
         .and_then(number)
         .unwrap_or(DEFAULT_MEMORY);
-    let Some(path) = recording_path(&mut path) else {
+    let Some(path) = new_recording_path(&mut path) else {
         return false;
     };
     let followed = variable(b"ATOMSAN_FOLLOWED") == Some(b"1");
@@ -179,6 +200,15 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
+/// Whether this process was made by `fork`.
+static CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process was made by `fork`, and has started no thread: nothing is shared.
+pub(crate) fn is_simple_child() -> bool {
+    CHILD.load(Ordering::Relaxed)
+        && recording::counter(header::THREADS).load(Ordering::Relaxed) <= 1
+}
+
 /// In a child of `fork`: a recording of its own.
 ///
 /// # Safety
@@ -189,6 +219,7 @@ unsafe extern "C" fn after_fork() {
     }
     // The parent's log is still mapped here: nothing may be recorded before there is a new one.
     let thread = thread::pause();
+    CHILD.store(true, Ordering::Relaxed);
     recording::close();
     if open_recording() {
         // SAFETY: the caller vouches for it.
@@ -239,7 +270,46 @@ mod exported {
     // SAFETY: the name belongs to the instrumentation ABI that this library implements.
     #[unsafe(no_mangle)]
     extern "C" fn __tsan_init() {
-        thread::current();
+        if thread::current().is_some() {
+            notice_libraries();
+        }
+    }
+
+    #[repr(C)]
+    struct Library {
+        base: usize,
+        name: *const u8,
+        headers: *const u8,
+        header_count: u16,
+        /// How often libraries were loaded so far.
+        loads: u64,
+    }
+
+    unsafe extern "C" {
+        fn dl_iterate_phdr(
+            callback: unsafe extern "C" fn(*const Library, usize, *mut u64) -> i32,
+            data: *mut u64,
+        ) -> i32;
+    }
+
+    unsafe extern "C" fn count_loads(library: *const Library, _size: usize, data: *mut u64) -> i32 {
+        // SAFETY: libc's description of a library, and the number that `notice_libraries` gave.
+        unsafe { data.write((*library).loads) };
+        1
+    }
+
+    /// Writes the memory map down again if a library was loaded since: an instrumented one calls
+    /// [`__tsan_init`] when it is.
+    fn notice_libraries() {
+        static LOADS: AtomicU64 = AtomicU64::new(0);
+        let mut loads = 0;
+        // SAFETY: the callback takes what libc gives it.
+        unsafe { dl_iterate_phdr(count_loads, &mut loads) };
+        match LOADS.swap(loads, Ordering::Relaxed) {
+            0 => {}
+            before if before == loads => {}
+            _ => recording::write_maps(),
+        }
     }
 
     extern "C" fn constructor() {

@@ -131,12 +131,16 @@ pub(crate) fn current() -> Option<&'static Thread> {
 /// A thread that we did not see start: the first one, or one that was made by `clone`.
 #[cold]
 fn register_stranger() -> Option<&'static Thread> {
-    register(start::new_thread_number(), None)
+    register(start::new_thread_number(), None, start::stack_bounds)
 }
 
 /// Gives the calling thread a record, with `number` as its name and after the position in the log
-/// of the slot in `parent`.
-pub(crate) fn register(number: u64, parent: Option<(u32, u64)>) -> Option<&'static Thread> {
+/// of the slot in `parent`; `stack` says where its stack starts and ends.
+pub(crate) fn register(
+    number: u64,
+    parent: Option<(u32, u64)>,
+    stack: fn() -> (usize, usize),
+) -> Option<&'static Thread> {
     platform::set_thread_word(OFF);
     if !start::ensure() {
         return None;
@@ -160,7 +164,7 @@ pub(crate) fn register(number: u64, parent: Option<(u32, u64)>) -> Option<&'stat
     if let Some((slot, position)) = parent {
         thread.after_position(slot, position);
     }
-    let (low, high) = start::stack_bounds();
+    let (low, high) = stack();
     thread.stack_low.set(low);
     thread.stack_high.set(high);
     let first = first_word(Kind::ThreadStart, 0, number);
@@ -283,6 +287,11 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         Some(result)
+    }
+
+    /// Work that a signal has interrupted will not be finished.
+    pub(crate) fn abandon(&self) {
+        self.busy.set(false);
     }
 
     /// Starts another epoch, unless this one is unused.

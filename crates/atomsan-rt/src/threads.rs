@@ -1,4 +1,4 @@
-//! Starting and joining threads, interposed.
+//! Starting and joining threads, and pausing one, interposed.
 //!
 //! A thread that is started gets its number from its parent, before it runs, and starts after
 //! the parent's `Fork`. Its record is closed by a thread-specific destructor that puts itself
@@ -6,7 +6,7 @@
 //! joins it is after its end.
 
 use crate::format::Kind;
-use crate::platform::exported_with_caller;
+use crate::platform::{exported_before, exported_with_caller};
 use crate::real::{self, StartRoutine};
 use crate::{locks, platform, start, thread};
 use core::ffi::c_void;
@@ -159,7 +159,7 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
         __libc_free(start);
         block
     };
-    let thread = thread::register(number, Some(parent));
+    let thread = thread::register(number, Some(parent), start::stack_bounds);
     if let Some(handle) = handle {
         handle.slot.store(
             thread.map_or(0, |thread| thread.slot.get()),
@@ -275,22 +275,71 @@ unsafe extern "C-unwind" fn clockjoin(
     })
 }
 
-unsafe extern "C-unwind" fn detach(thread: usize, _pc: u64) -> i32 {
+/// Nobody will join the thread.
+fn detaching(thread: usize) {
     if let Some(handle) = Handle::take(thread) {
         handle.detached.store(1, Ordering::Release);
         if handle.end.load(Ordering::Acquire) != 0 {
             handle.release();
         }
     }
+}
+
+unsafe extern "C-unwind" fn detach(thread: usize, _pc: u64) -> i32 {
+    detaching(thread);
     // SAFETY: the program's own call.
     unsafe { real::pthread_detach(thread) }
 }
 
+/// A thread of C11 is one of POSIX whose routine returns an `int`, which is the lower half of the
+/// register that a pointer would be in.
+unsafe extern "C-unwind" fn c11_create(
+    thread: *mut usize,
+    routine: StartRoutine,
+    argument: *mut c_void,
+    pc: u64,
+) -> i32 {
+    const ENOMEM: i32 = 12;
+    const THRD_ERROR: i32 = 2;
+    const THRD_NOMEM: i32 = 3;
+    // SAFETY: the program's own call.
+    match unsafe { create(thread, 0, routine, argument, pc) } {
+        0 => 0,
+        ENOMEM => THRD_NOMEM,
+        _ => THRD_ERROR,
+    }
+}
+
+unsafe extern "C-unwind" fn c11_join(thread: usize, result: usize, pc: u64) -> i32 {
+    // SAFETY: the program's own call.
+    joining(thread, pc, || unsafe { real::thrd_join(thread, result) })
+}
+
+unsafe extern "C-unwind" fn c11_detach(thread: usize, _pc: u64) -> i32 {
+    detaching(thread);
+    // SAFETY: the program's own call.
+    unsafe { real::thrd_detach(thread) }
+}
+
 exported_with_caller! {
+    "rcx" thrd_create => c11_create;
+    "rdx" thrd_join => c11_join;
+    "rsi" thrd_detach => c11_detach;
     "r8" pthread_create => create;
     "rdx" pthread_join => join;
     "rdx" pthread_tryjoin_np => tryjoin;
     "rcx" pthread_timedjoin_np => timedjoin;
     "r8" pthread_clockjoin_np => clockjoin;
     "rsi" pthread_detach => detach;
+}
+
+/// Others may run while this thread pauses.
+fn pausing(pc: u64, _first: usize) {
+    locks::step(Kind::Yield, 0, pc);
+}
+
+exported_before! {
+    pausing:
+        sleep usleep nanosleep clock_nanosleep thrd_sleep pause sigsuspend
+        sched_yield pthread_yield thrd_yield;
 }

@@ -75,17 +75,18 @@ fn added(arguments: &[OsString], runtime: &Path, clang: bool) -> Vec<OsString> {
     let has_input = arguments
         .iter()
         .any(|argument| argument == "-" || !argument.to_string_lossy().starts_with('-'));
-    if !has_input || has(&["-E", "-M", "-MM", "-fsyntax-only"]) {
+    if !has_input {
         return Vec::new();
     }
-    let mut added: Vec<OsString> = [
-        "-fsanitize=thread",
-        "-g",
-        "-fno-inline",
-        "-fno-optimize-sibling-calls",
-    ]
-    .map(OsString::from)
-    .into();
+    let mut added: Vec<OsString> = vec![
+        "-fsanitize=thread".into(),
+        "-isystem".into(),
+        runtime.join(runtime::INCLUDE).into(),
+    ];
+    if has(&["-E", "-M", "-MM", "-fsyntax-only"]) {
+        return added;
+    }
+    added.extend(["-g", "-fno-inline", "-fno-optimize-sibling-calls"].map(OsString::from));
     if clang {
         added.extend(["-mllvm", "-tsan-instrument-read-before-write=1"].map(OsString::from));
     } else {
@@ -117,14 +118,16 @@ mod tests {
 
     #[test]
     fn what_only_asks_is_left_alone() {
-        for arguments in [&["--version"][..], &["-dumpmachine"], &["-E", "a.c"], &[]] {
+        for arguments in [&["--version"][..], &["-dumpmachine"], &[]] {
             assert_eq!(added_for(arguments), "");
         }
+        let preprocessing = added_for(&["-E", "a.c"]);
+        assert_eq!(preprocessing, "-fsanitize=thread -isystem /rt/include");
     }
 
     #[test]
     fn only_linking_gets_the_library() {
-        assert!(!added_for(&["-c", "a.c"]).contains("/rt"));
+        assert!(!added_for(&["-c", "a.c"]).contains("-L/rt"));
         assert!(added_for(&["a.o", "-o", "a"]).contains("-L/rt -Wl,-rpath,/rt"));
         assert!(added_for(&["a.c"]).contains("-fsanitize=thread"));
     }

@@ -10,6 +10,7 @@
 //! | `libtsan.so.0`, `.2` | programs that gcc linked with `-fsanitize=thread` |
 //! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
 //! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
+//! | `include/atomsan.h` | C and C++ programs that have something to say to the checker |
 
 use crate::linker;
 use anyhow::{Context as _, bail};
@@ -19,6 +20,11 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatomsan_rt.so"));
+
+const HEADER: &str = include_str!("../../../include/atomsan.h");
+
+/// The directory of headers, in the runtime's.
+pub(crate) const INCLUDE: &str = "include";
 
 /// The library's name for the linker.
 pub(crate) const NAME: &str = "libatomsan_rt.so";
@@ -32,6 +38,7 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     }
     let mut hasher = DefaultHasher::new();
     LIBRARY.hash(&mut hasher);
+    HEADER.hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
     executable.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
@@ -58,6 +65,9 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
     let temporary = directory.join(format!("new.{}", std::process::id()));
     fs::write(&temporary, LIBRARY)?;
     fs::rename(&temporary, directory.join(NAME))?;
+    fs::create_dir_all(directory.join(INCLUDE))?;
+    fs::write(&temporary, HEADER)?;
+    fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
     for (name, target) in [
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),

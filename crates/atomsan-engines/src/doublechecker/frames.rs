@@ -118,10 +118,16 @@ impl Frames {
                 index: 0,
                 block: node.block,
                 atomic: node.atomic,
+                calls: 0,
             });
             at = node.parent;
         }
         frames.reverse();
+        let mut calls = 0;
+        for frame in &mut frames {
+            calls += usize::from(!frame.block);
+            frame.calls = calls;
+        }
         frames
     }
 }

@@ -185,6 +185,12 @@ impl Translator {
                 thread.held_back = Some(event);
                 return;
             }
+            Some(_) if self.annotations.not_atomic.contains(name) => {
+                if let Some(open) = thread.open.last_mut() {
+                    *open = None;
+                }
+                return;
+            }
             Some(entry) => {
                 let entry = &self.function_names[entry.index()];
                 if thread.held_back.is_some() && is_closure(entry) && written_in(entry) == &**name {
@@ -205,6 +211,7 @@ impl Translator {
     pub(super) fn conclude(&mut self, slot: usize) {
         let thread = &mut self.threads[slot];
         let left = thread.open.pop();
+        while thread.blocks.pop_if(|at| *at > thread.open.len()).is_some() {}
         if thread.open.is_empty() {
             thread.entry = None;
         }
@@ -260,7 +267,15 @@ impl Translator {
             .zip(new)
             .take_while(|(old, new)| old == new)
             .count();
-        let keep = if again { 0 } else { same };
+        // A function with a region in it is not left before the region ends.
+        let thread = &self.threads[slot];
+        let below = thread.open.len().saturating_sub(old.len());
+        let held = thread
+            .blocks
+            .last()
+            .map_or(0, |&at| at.saturating_sub(below))
+            .min(same);
+        let keep = if again { held } else { same };
         self.leave_inlined(slot, was, keep);
         for at in keep..self.inlined[place.inlined as usize].len() {
             let (function, site) = self.inlined[place.inlined as usize][at];

@@ -1,5 +1,6 @@
 //! Tests through the front door: the `atomsan` binary, as a user or a script calls it.
 
+mod annotations;
 mod check;
 mod programs;
 mod published;
