@@ -124,10 +124,9 @@ struct Thread {
     acquiring: Option<(u64, SiteId, Change)>,
 }
 
-/// An iterator over the events of a recording.
-pub struct Events<'a> {
+/// Makes events of records, one after the other.
+pub struct Translator {
     options: Options,
-    order: Order<'a>,
     symbols: Symbols,
     cells: Cells,
     threads: Vec<Thread>,
@@ -155,9 +154,16 @@ pub struct Events<'a> {
     batch: Batch,
 }
 
-impl std::fmt::Debug for Events<'_> {
+/// An iterator over the events of a recording.
+#[derive(Debug)]
+pub struct Events<'a> {
+    order: Order<'a>,
+    translator: Translator,
+}
+
+impl std::fmt::Debug for Translator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events")
+        f.debug_struct("Translator")
             .field("cells", &self.cells)
             .finish_non_exhaustive()
     }
@@ -178,12 +184,22 @@ impl<'a> Events<'a> {
     /// The events of a recording.
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
         let symbols = Symbols::new(recording);
-        let annotations = Annotations::new(&symbols);
-        let mut events = Events {
-            options,
+        Events {
             order: Order::new(recording),
+            translator: Translator::new(symbols, Cells::new(recording), options),
+        }
+    }
+}
+
+impl Translator {
+    /// Translates records of a process with these names; the cells are those of all records that
+    /// come.
+    pub fn new(symbols: Symbols, cells: Cells, options: Options) -> Translator {
+        let annotations = Annotations::new(&symbols);
+        let mut translator = Translator {
+            options,
             symbols,
-            cells: Cells::new(recording),
+            cells,
             threads: Vec::new(),
             thread_ids: FxMap::default(),
             locks: BTreeMap::new(),
@@ -207,8 +223,8 @@ impl<'a> Events<'a> {
             annotations,
             batch: Batch::default(),
         };
-        events.find_not_atomic();
-        events
+        translator.find_not_atomic();
+        translator
     }
 
     fn thread_id(&mut self, number: u64) -> ThreadId {
@@ -403,6 +419,10 @@ impl<'a> Events<'a> {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, Thread::default);
         }
+        // What was open before a gap has been left in it, for all we know.
+        while record.kind == Kind::Continue && !self.threads[slot].open.is_empty() {
+            self.conclude(slot);
+        }
         let id = self.thread_id(record.subject);
         self.threads[slot] = Thread {
             id,
@@ -410,20 +430,101 @@ impl<'a> Events<'a> {
         };
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
-        self.cells.renew(&stack);
+        if record.kind == Kind::ThreadStart {
+            self.cells.renew(&stack);
+        }
         self.stacks
             .insert(stack.start, (stack.end, thread_name(record.subject)));
     }
 
-    fn record(&mut self, slot: usize, record: &Record) {
-        if record.kind == Kind::ThreadStart || self.threads.len() <= slot {
+    /// Translates another recording of the same process. What the threads were doing is put aside
+    /// meanwhile.
+    pub fn replay(&mut self, recording: &Recording) -> Batch {
+        let outside = std::mem::take(&mut self.threads);
+        self.cells = std::mem::take(&mut self.cells).again(recording);
+        for (slot, record) in Order::new(recording) {
+            self.record(slot, &record);
+        }
+        for slot in 0..self.threads.len() {
+            self.catch_up(slot);
+            while !self.threads[slot].open.is_empty() {
+                self.conclude(slot);
+            }
+        }
+        self.threads = outside;
+        self.take()
+    }
+
+    /// Follows a record only as far as it tells where the thread is: the functions that are
+    /// entered and left, the inlined ones among them.
+    pub fn scan(&mut self, slot: usize, record: &Record) {
+        match record.kind {
+            Kind::ThreadStart
+            | Kind::Continue
+            | Kind::Enter
+            | Kind::Exit
+            | Kind::Unnamed
+            | Kind::Begin
+            | Kind::End
+            | Kind::Wait
+            | Kind::Arrive => self.record(slot, record),
+            _ if slot < self.threads.len() => {
+                let chain = self.calls(slot);
+                let place = self.place(chain, record.pc());
+                self.settle(slot, place, record);
+                if let Some(event) = self.threads[slot].held_back.take() {
+                    self.batch.events.push(event);
+                }
+            }
+            _ => {}
+        }
+        if record.detail() == GUARD {
+            self.guards.insert(record.subject);
+        }
+    }
+
+    /// Whether a program counter, in the function that the thread is in, is in an inlined function
+    /// of the user's, or the thread is in one already.
+    pub fn is_inlined(&mut self, slot: usize, pc: u64) -> bool {
+        let Some(thread) = self.threads.get(slot) else {
+            return false;
+        };
+        if thread.stack.last().is_some_and(|call| call.inlined != 0) {
+            return true;
+        }
+        let chain = self.calls(slot);
+        self.place(chain, pc).inlined != 0
+    }
+
+    /// The function that a thread is in, if it is the user's; not one that is inlined.
+    pub fn called(&self, slot: usize) -> Option<FunctionId> {
+        self.nodes[self.calls(slot) as usize].function
+    }
+
+    /// The thread that a slot is the log of.
+    pub fn thread(&self, slot: usize) -> ThreadId {
+        self.threads
+            .get(slot)
+            .map(|thread| thread.id)
+            .unwrap_or_default()
+    }
+
+    /// What has been translated since the last time.
+    pub fn take(&mut self) -> Batch {
+        std::mem::take(&mut self.batch)
+    }
+
+    /// Translates a record.
+    pub fn record(&mut self, slot: usize, record: &Record) {
+        if matches!(record.kind, Kind::ThreadStart | Kind::Continue) || self.threads.len() <= slot {
             self.start_thread(slot, record);
         }
         let chain = self.calls(slot);
         match record.kind {
             Kind::Enter => return self.enter(slot, record),
             Kind::Exit => return self.exit(slot),
-            Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
+            Kind::Unnamed => return self.unnamed(slot, record.subject),
+            Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             Kind::Member => return self.member(slot, record),
             _ => {}
@@ -554,13 +655,13 @@ impl Iterator for Events<'_> {
     type Item = Batch;
 
     fn next(&mut self) -> Option<Batch> {
-        while self.batch.events.len() < BATCH {
+        while self.translator.batch.events.len() < BATCH {
             let Some((slot, record)) = self.order.next() else {
                 break;
             };
-            self.record(slot, &record);
+            self.translator.record(slot, &record);
         }
-        let batch = std::mem::take(&mut self.batch);
+        let batch = self.translator.take();
         (!batch.events.is_empty() || !batch.definitions.is_empty()).then_some(batch)
     }
 }

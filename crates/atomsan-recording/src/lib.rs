@@ -22,5 +22,5 @@ pub mod models;
 pub mod order;
 pub mod symbols;
 
-pub use events::{Events, Options};
+pub use events::{Events, Options, Translator};
 pub use file::Recording;

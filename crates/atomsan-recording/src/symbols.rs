@@ -66,12 +66,13 @@ impl std::fmt::Debug for Symbols {
 impl Symbols {
     /// The names of the process that a recording was made of.
     pub fn new(recording: &Recording) -> Symbols {
+        Symbols::of_maps(recording.maps())
+    }
+
+    /// The names of a process with these memory maps.
+    pub fn of_maps<'a>(maps: impl Iterator<Item = &'a str>) -> Symbols {
         let mut modules: Vec<Module> = Vec::new();
-        for (range, path) in recording
-            .maps()
-            .flat_map(str::lines)
-            .filter_map(mapped_file)
-        {
+        for (range, path) in maps.flat_map(str::lines).filter_map(mapped_file) {
             match modules
                 .iter_mut()
                 .find(|module| module.path == Path::new(path))

@@ -41,7 +41,7 @@
 //! which has words of its own. These words, and all that atomic operations have touched, are marked
 //! (`atomic`) and are changed by compare-exchange only.
 
-use crate::format::{COMPARED, Kind, first_word, second_word};
+use crate::format::{COMPARED, Kind, TAKEN, first_word, second_word};
 use crate::thread::{LastLoad, Thread};
 use crate::{platform, shadow};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -190,10 +190,10 @@ fn access_slow(thread: &Thread, address: usize, size: usize, write: bool, pc: u6
         return;
     }
     thread.work(|| {
-        if own_range(thread, address, size, write) {
+        if let Some(detail) = own_range(thread, address, size, write) {
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
-            thread.append_access([first, second_word(0, pc)]);
+            thread.append_access([first, second_word(detail, pc)]);
         }
     });
 }
@@ -207,33 +207,36 @@ pub(crate) fn access_range(thread: &Thread, address: usize, len: usize, write: b
         return access(thread, address, len, write, pc);
     }
     thread.work(|| {
-        if own_range(thread, address, len, write) {
+        if let Some(detail) = own_range(thread, address, len, write) {
             let kind = if write {
                 Kind::WriteRange
             } else {
                 Kind::ReadRange
             };
             let first = first_word(kind, 0, address as u64);
-            thread.append_access([first, second_word(0, pc), len as u64]);
+            thread.append_access([first, second_word(detail, pc), len as u64]);
         }
     });
 }
 
-/// Owns all granules of a range; whether any of its bytes has to be logged.
-fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> bool {
+/// Owns all granules of a range; if any of its bytes has to be logged, with which detail.
+fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option<u16> {
     let end = address.saturating_add(len);
-    let (mut at, mut fresh) = (address, false);
+    let (mut at, mut fresh) = (address, None);
     while at < end {
         let (shadow, bytes) = (shadow::word(at), bytes(at, end - at));
         let word = shadow.load(Ordering::Relaxed);
-        fresh |= match look(thread, at, word, bytes, write) {
-            Known::Logged => false,
+        let detail = match look(thread, at, word, bytes, write) {
+            Known::Logged => None,
             Known::Owned(next) => {
                 shadow.store(next, Ordering::Relaxed);
-                true
+                Some(0)
             }
             Known::Nothing => own(thread, at, bytes, write),
         };
+        if let Some(detail) = detail {
+            fresh = Some(fresh.unwrap_or(0) | detail);
+        }
         at = (at | 7).saturating_add(1);
     }
     fresh
@@ -277,8 +280,8 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
 }
 
 /// Owns one granule, as a writer or a reader: orders the thread after those whose accesses
-/// conflict with that. Whether the bytes have to be logged.
-pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> bool {
+/// conflict with that. If the bytes have to be logged, with which detail.
+pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> Option<u16> {
     let shadow = shadow::word(address);
     let logged = logging(bytes, write);
     // Who owns a granule without accessing it synchronises by it.
@@ -295,13 +298,14 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
                 if !thread.is_after(slot_of(word), word & POSITION) {
                     thread.after(slot_of(word));
                 }
-                return !is_edges_only() && !thread.filter(address & !7, word, bytes);
+                let logged = is_edges_only() || thread.filter(address & !7, word, bytes);
+                return (!logged).then_some(TAKEN);
             }
             READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
                 let is_owner = !write || word & WRITER != 0;
                 let nothing_to_log = bytes == 0 && word & ATOMIC != 0 || is_edges_only();
                 if is_owner && nothing_to_log || is_logged(thread, word, write, bytes) {
-                    return false;
+                    return None;
                 }
                 // A writer stays one when it reads.
                 let state = state.max(word & STATE);
@@ -328,9 +332,19 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
             if next & STATE == READ_SHARED {
                 thread.filter(address & !7, next, bytes);
             }
-            return true;
+            return Some(taken(thread, word));
         }
     }
+}
+
+/// The detail of an access to a granule with this word.
+fn taken(thread: &Thread, word: u64) -> u16 {
+    let own = match word & STATE {
+        READ_SHARED => false,
+        0 => true,
+        _ => slot_of(word) == thread.slot.get(),
+    };
+    if own { 0 } else { TAKEN }
 }
 
 /// Memory dies: it belongs to the thread that gives it back, which the program has ordered after
@@ -425,7 +439,7 @@ pub(crate) fn atomic<R>(
     let (result, outcome) = perform();
     let (first, second) = (
         first_word(Kind::AtomicLoad, size as u8, address as u64),
-        second_word(0, pc),
+        second_word(taken(thread, word), pc),
     );
     let kind = |kind: Kind| first & !(0xff << 56) | (kind as u64) << 56;
     let next = |thread: &Thread, wrote: bool| {
@@ -446,7 +460,7 @@ pub(crate) fn atomic<R>(
                 pc,
                 value,
                 word,
-                cursor: thread.cursor(),
+                cursor: thread.position(),
             };
             if !thread.repeats(load(word)) {
                 thread.append([first, second, value]);
@@ -464,7 +478,7 @@ pub(crate) fn atomic<R>(
             true
         }
         Outcome::Swapped(before, after) => {
-            let second = second_word(COMPARED, pc);
+            let second = second | second_word(COMPARED, 0);
             thread.append([kind(Kind::AtomicRmw), second, before, after]);
             true
         }

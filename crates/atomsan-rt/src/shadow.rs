@@ -74,8 +74,14 @@ pub(crate) fn reset(address: usize, len: usize) {
 #[inline]
 pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&AtomicU64)) {
     if len > 16 * PAGE {
-        return each_known_of_many(address, len, &mut visit);
+        each_known_of_many(address, len, &mut visit);
+    } else {
+        each_known_of_few(address, len, &mut visit);
     }
+}
+
+#[inline(always)]
+fn each_known_of_few(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
     let (mut at, end) = (address & !7, address.saturating_add(len));
     while at < end {
         let word = word(at);
@@ -104,7 +110,7 @@ fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&Atomic
         for touched in touched {
             let next = stop.min((at | (PAGE - 1)).saturating_add(1));
             if touched != 0 && at < next {
-                each_known(at, next - at, &mut *visit);
+                each_known_of_few(at, next - at, visit);
             }
             at = next;
         }
@@ -140,6 +146,8 @@ mod tests {
         assert!(reserve());
         let block = vec![0u8; 64 << 20];
         let base = block.as_ptr() as usize;
+        // Another test may have had the memory before.
+        reset(base, block.len());
         let known = [base + 9, base + (20 << 20), base + (64 << 20) - 8];
         for address in known {
             word(address).store(1, Ordering::Relaxed);

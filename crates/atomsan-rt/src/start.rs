@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
+//! | `ATOMSAN_FOLLOWED` | 1 if the directory is watched by a process that follows the recordings |
 //! | `ATOMSAN_EDGES_ONLY` | 1 if accesses are not to be logged, but only their order between threads |
 //! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
 
@@ -182,8 +183,9 @@ fn open_recording() -> bool {
     let Some(path) = new_recording_path(&mut path) else {
         return false;
     };
+    let followed = variable(b"ATOMSAN_FOLLOWED") == Some(b"1");
     // SAFETY: the path ends with a zero byte, and nobody records yet.
-    let open = unsafe { recording::open(path.as_ptr().cast(), memory) };
+    let open = unsafe { recording::open(path.as_ptr().cast(), memory, followed) };
     if open {
         recording::write_maps();
     }

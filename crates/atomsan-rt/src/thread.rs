@@ -1,9 +1,16 @@
 //! A thread: its log, its call stack, and what it knows of the others.
 //!
 //! A thread's record is found through one thread-local word and is used by its thread alone,
-//! except for `cursor`, where the next record goes: others read it to order themselves after what
-//! is in the log already ([`Thread::after`]). Records are never given back; a thread that starts
-//! may take over the slot of one that has ended, and then starts after it.
+//! except for its position, which it tells everybody in the slot's entry of the recording: others
+//! read it to order themselves after what is in the log already ([`Thread::after`]). Records are
+//! never given back; a thread that starts may take over the slot of one that has ended, and then
+//! starts after it.
+//!
+//! # Log
+//!
+//! Records go to positions, which grow for ever; `shift` says where in memory that is, in the
+//! current chunk. Each chunk starts with a snapshot of the calls that are in the log, so that the
+//! chunks before it can be forgotten.
 //!
 //! # Calls
 //!
@@ -23,17 +30,16 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{self, Kind, first_word, header, second_word};
+use crate::format::{self, Kind, SLOTS, first_word, header, second_word};
+use crate::recording::Chunk;
 use crate::{ownership, platform, recording, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-/// Slots are numbered from 1 to this.
-pub(crate) const SLOTS: usize = (1 << 14) - 1;
 const FRAMES: usize = 1 << 20;
-const FIRST_CHUNK: usize = 64 << 10;
-const NEXT_CHUNKS: usize = 512 << 10;
+/// How many of the outermost and of the innermost functions a snapshot names.
+const SNAPSHOT: usize = 128;
 const FILTER: usize = 1 << 15;
 
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
@@ -61,20 +67,29 @@ pub(crate) struct LastLoad {
     pub(crate) pc: u64,
     pub(crate) value: u64,
     pub(crate) word: u64,
-    pub(crate) cursor: usize,
+    pub(crate) cursor: u64,
 }
 
 /// One thread of the program. All-zero memory is a valid one.
 #[repr(C)]
 pub(crate) struct Thread {
-    /// Where the next record goes. Read by other threads.
-    cursor: AtomicUsize,
-    limit: Cell<usize>,
+    /// The position of the next record.
+    cursor: Cell<u64>,
+    /// The position of the end of the chunk.
+    limit: Cell<u64>,
+    /// Where position 0 would be in memory.
+    shift: Cell<u64>,
+    /// Where everybody sees the position; 0 before there is a chunk.
+    published: Cell<usize>,
     /// What a shadow word looks like that this thread owns as a writer and all of whose bytes are
     /// logged in this epoch (see [`crate::ownership`]); the second thread-local word is the same.
     pub(crate) mine: Cell<u64>,
     used: Cell<bool>,
     busy: Cell<bool>,
+    /// Whether records were lost since the last one in the log.
+    lost: Cell<bool>,
+    /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
+    chunk: Cell<(usize, u64)>,
     /// Nesting of annotations that ask us to look away.
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
@@ -136,6 +151,9 @@ pub(crate) fn register(
         recording::counter(header::UNSEEN_THREADS).fetch_add(1, Ordering::Relaxed);
         return None;
     };
+    if !recording::prepare_slot(slot) {
+        return None;
+    }
     let mut record = SLOT_TABLE[slot].load(Ordering::Acquire);
     if record.is_null() {
         record = platform::map_memory(size_of::<Thread>()).cast();
@@ -203,20 +221,24 @@ pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
 }
 
 /// The position of a slot's log now; 0 if the slot has none.
+#[inline]
 pub(crate) fn position_of(slot: u32) -> u64 {
-    let Some(entry) = SLOT_TABLE.get(slot as usize) else {
-        return 0;
-    };
-    let record = entry.load(Ordering::Acquire);
-    if record.is_null() {
-        return 0;
-    }
-    // SAFETY: records are never given back; only the atomic field is used.
-    let cursor = unsafe { &(*record).cursor }.load(Ordering::Acquire);
-    if cursor == 0 {
-        0
-    } else {
-        recording::position(cursor)
+    recording::position(slot).load(Ordering::Acquire)
+}
+
+/// Writes a record, its first word last.
+///
+/// # Safety
+/// The words must have room at the address.
+#[inline(always)]
+unsafe fn put<const N: usize>(address: usize, words: [u64; N]) {
+    let to = address as *mut u64;
+    // SAFETY: the caller vouches for the room.
+    unsafe {
+        for (index, word) in words.iter().enumerate().skip(1) {
+            to.add(index).write_volatile(*word);
+        }
+        to.write_volatile(words[0]);
     }
 }
 
@@ -237,8 +259,10 @@ impl Thread {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
             self.known[slot].set(0);
         }
-        self.cursor.store(0, Ordering::Release);
+        recording::prepare_slot(self.slot.get() as usize);
+        self.cursor.set(0);
         self.limit.set(0);
+        self.chunk.set((0, 0));
         self.logged.set(0);
         self.next_epoch();
         let size = self.stack_high.get() - self.stack_low.get();
@@ -285,15 +309,10 @@ impl Thread {
         platform::set_owner_word(word);
     }
 
-    /// Where the next record goes.
+    /// The thread's own position: where the next record goes.
     #[inline(always)]
-    pub(crate) fn cursor(&self) -> usize {
-        self.cursor.load(Ordering::Relaxed)
-    }
-
-    /// The thread's own position.
     pub(crate) fn position(&self) -> u64 {
-        recording::position(self.cursor())
+        self.cursor.get()
     }
 
     /// Appends a record, after the entries of the functions it happens in.
@@ -326,42 +345,87 @@ impl Thread {
     /// the end of the log.
     #[inline(always)]
     fn write<const N: usize>(&self, words: [u64; N]) {
-        let mut at = self.cursor();
-        if at + 8 * N > self.limit.get() {
-            match self.next_chunk() {
-                Some(start) => at = start,
-                None => return,
+        let mut at = self.cursor.get();
+        if at + 8 * N as u64 > self.limit.get() {
+            if !self.next_chunk() {
+                return;
             }
+            at = self.cursor.get();
         }
-        // SAFETY: `at` up to `limit` is the unused rest of a chunk that belongs to this thread.
-        unsafe {
-            let to = at as *mut u64;
-            for (index, word) in words.iter().enumerate().skip(1) {
-                to.add(index).write_volatile(*word);
-            }
-            to.write_volatile(words[0]);
-        }
-        self.cursor.store(at + 8 * N, Ordering::Release);
+        // SAFETY: the positions up to `limit` are the unused rest of a chunk that belongs to this
+        // thread.
+        unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
+        self.publish(at + 8 * N as u64);
     }
 
+    /// Tells everybody how far the log goes.
+    #[inline(always)]
+    fn publish(&self, position: u64) {
+        self.cursor.set(position);
+        // SAFETY: there is a chunk, so this is the slot's entry, which is mapped for good.
+        let published = unsafe { &*(self.published.get() as *const AtomicU64) };
+        published.store(position, Ordering::Release);
+    }
+
+    /// Goes on in another chunk; whether there is one.
     #[cold]
-    fn next_chunk(&self) -> Option<usize> {
-        let size = if self.limit.get() == 0 {
-            FIRST_CHUNK
-        } else {
-            NEXT_CHUNKS
+    #[inline(never)]
+    fn next_chunk(&self) -> bool {
+        let slot = self.slot.get();
+        let (address, position) = self.chunk.get();
+        let before = (address != 0).then_some(Chunk { address, position });
+        let Some(chunk) = recording::new_chunk(slot, before.as_ref()) else {
+            recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
+            self.lost.set(true);
+            return false;
         };
-        match recording::new_chunk(format::CHUNK_LOG, self.slot.get(), size) {
-            Some((start, end)) => {
-                self.limit.set(end);
-                self.cursor.store(start, Ordering::Release);
-                Some(start)
+        let (start, _) = chunk.content(0);
+        let bytes = if before.is_some() {
+            self.snapshot(start)
+        } else {
+            0
+        };
+        chunk.set_snapshot(bytes, !self.lost.replace(false));
+        let (first, end) = chunk.content(bytes);
+        self.shift.set((first as u64).wrapping_sub(chunk.position));
+        self.limit.set(chunk.position + (end - first) as u64);
+        self.chunk.set((chunk.address, chunk.position));
+        self.published
+            .set(core::ptr::from_ref(recording::position(slot)) as usize);
+        chunk.link(slot, before.as_ref());
+        self.publish(chunk.position);
+        true
+    }
+
+    /// Writes a snapshot to the start of a chunk: what a reader must know that has nothing of what
+    /// was before. How many bytes it has.
+    fn snapshot(&self, start: usize) -> usize {
+        let mut at = start;
+        let mut write = |words: &[u64]| {
+            for word in words {
+                // SAFETY: a snapshot is much smaller than a chunk, which belongs to this thread.
+                unsafe { (at as *mut u64).write(*word) };
+                at += 8;
             }
-            None => {
-                recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
-                None
-            }
+        };
+        let (low, high) = (self.stack_low.get(), self.stack_high.get());
+        let number = first_word(Kind::Continue, 0, self.number.get());
+        write(&[number, 0, low as u64, (high - low) as u64]);
+        let logged = self.logged.get().min(FRAMES);
+        let unnamed = logged.saturating_sub(2 * SNAPSHOT);
+        let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
+        for frame in outer {
+            let frame = frame.get();
+            write(&[first_word(Kind::Enter, 0, frame.call), frame.function]);
         }
+        if unnamed > 0 {
+            write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
+        }
+        for frame in &inner[unnamed..] {
+            let frame = frame.get();
+            write(&[first_word(Kind::Enter, 0, frame.call), frame.function]);
+        }
+        at - start
     }
 
     /// Orders what follows after everything that is in another slot's log now.
@@ -479,11 +543,12 @@ impl Thread {
     #[inline(never)]
     fn log_exit(&self, depth: usize) {
         self.work(|| {
+            // The call is in the snapshot of a chunk that starts here.
             while self.logged.get() > depth {
-                self.logged.set(self.logged.get() - 1);
-                if self.logged.get() < FRAMES {
+                if self.logged.get() <= FRAMES {
                     self.write([first_word(Kind::Exit, 0, 0), 0]);
                 }
+                self.logged.set(self.logged.get() - 1);
             }
             self.next_epoch();
         });
@@ -493,11 +558,11 @@ impl Thread {
     fn log_frames(&self) {
         while self.logged.get() < self.depth.get() {
             let index = self.logged.get();
-            self.logged.set(index + 1);
             if let Some(frame) = self.frames.get(index) {
                 let frame = frame.get();
                 self.write([first_word(Kind::Enter, 0, frame.call), frame.function]);
             }
+            self.logged.set(index + 1);
         }
     }
 

@@ -11,7 +11,7 @@
 //! macros are left alone), and the linker.
 
 use crate::exit::Exit;
-use crate::{linker, recorded, run, runtime};
+use crate::{linker, recorded, run, runtime, watch};
 use anyhow::{Context as _, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -88,14 +88,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         _ => {}
     }
     let recordings = recorded::directory()?;
-    let status = Command::new(cargo())
+    let mut command = Command::new(cargo());
+    command
         .arg(&args.subcommand)
         .args(&args.arguments)
-        .envs(environment(&workspace)?)
-        .envs(recorded::environment(&args.recorded, recordings.path()))
-        .status()
-        .context("cannot run cargo")?;
-    let found = recorded::check_all(recordings.path(), &[workspace.root], &args.recorded)?;
+        .envs(environment(&workspace)?);
+    let roots = [workspace.root];
+    let (status, found) = watch::run(&mut command, recordings.path(), &roots, &args.recorded)?;
     Ok(run::verdict(status, found))
 }
 

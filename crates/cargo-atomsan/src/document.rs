@@ -58,7 +58,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
 }
 
 /// All findings by name, the worst first.
-fn reports(checker: &Checker) -> Vec<Report> {
+pub(crate) fn reports(checker: &Checker) -> Vec<Report> {
     let findings = (checker.runs().iter()).flat_map(|run| fold(run.findings.list()));
     let reports = findings.map(|one| resolve(one, checker.names(), checker.stacks()));
     gather(reports.collect())

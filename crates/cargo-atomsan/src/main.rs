@@ -16,6 +16,7 @@ mod format_arg;
 mod generate;
 mod linker;
 mod memory;
+mod online;
 mod output;
 mod products;
 mod progress;
@@ -24,6 +25,7 @@ mod render;
 mod run;
 mod runtime;
 mod stats;
+mod watch;
 
 use cc::Language;
 use clap::{Parser, Subcommand};

@@ -7,6 +7,7 @@ use crate::engines;
 use crate::exit::Exit;
 use crate::output::{self, Output};
 use crate::render;
+use crate::{online, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
@@ -62,6 +63,9 @@ pub(crate) struct Args {
     pub(crate) render: render::Flags,
 
     #[command(flatten)]
+    pub(crate) watch: watch::Flags,
+
+    #[command(flatten)]
     flags: engines::Flags,
 }
 
@@ -91,9 +95,15 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// What the runtime is told by the environment.
 pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, OsString)> {
-    let memory = args.memory.unwrap_or_else(default_memory);
+    let memory = match args.memory {
+        _ if args.watch.online => online::LOGS,
+        Some(memory) => memory,
+        None => default_memory(),
+    };
+    let followed = u8::from(args.watch.online).to_string();
     vec![
         ("ATOMSAN_DIR", recordings.into()),
+        ("ATOMSAN_FOLLOWED", followed.into()),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
         ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
     ]
@@ -139,42 +149,65 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
 
 /// Checks all recordings in a directory; `roots` are the user's sources.
 pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
+    check_files(&recordings(directory)?, roots, args)
+}
+
+/// The recordings in a directory.
+pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "rec"))
         .collect();
     files.sort();
-    check_files(&files, roots, args)
+    Ok(files)
+}
+
+/// The specification that was asked for.
+pub(crate) fn spec(args: &Args) -> anyhow::Result<Spec> {
+    match &args.spec {
+        Some(path) => check::read_spec(path),
+        None => Ok(Spec::default()),
+    }
+}
+
+/// Where results go.
+pub(crate) fn destination(args: &Args) -> anyhow::Result<Output> {
+    match &args.render.output {
+        Some(path) => Output::open(Some(path)),
+        None => Ok(Output::stderr()),
+    }
+}
+
+/// Whose functions are regions.
+pub(crate) fn options(roots: &[PathBuf], args: &Args) -> Options {
+    Options {
+        roots: if args.regions == RegionsArg::All {
+            vec!["/".into()]
+        } else {
+            roots.to_vec()
+        },
+    }
 }
 
 fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
-    let spec = match &args.spec {
-        Some(path) => check::read_spec(path)?,
-        None => Spec::default(),
-    };
-    let mut out = match &args.render.output {
-        Some(path) => Output::open(Some(path))?,
-        None => Output::stderr(),
-    };
+    let spec = spec(args)?;
+    let mut out = destination(args)?;
     let mut exit = Exit::Clean;
     let mut seen = Seen::default();
     for file in files {
         let recording = Recording::open(file)?;
-        let options = Options {
-            roots: if args.regions == RegionsArg::All {
-                vec!["/".into()]
-            } else {
-                roots.to_vec()
-            },
-        };
         let started = Instant::now();
-        let checker = check(&recording, options, &spec, args)?;
+        let checker = check(&recording, options(roots, args), &spec, args)?;
         let counters = recording.counters();
         let mut document = document(
             &checker,
             About {
-                file: program(&recording).unwrap_or_else(|| file.display().to_string()),
+                file: recording
+                    .maps()
+                    .next()
+                    .and_then(program)
+                    .unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
                 warnings: warnings(&counters),
@@ -203,7 +236,8 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
     Ok(exit)
 }
 
-fn check(
+/// Checks a recording.
+pub(crate) fn check(
     recording: &Recording,
     options: Options,
     spec: &Spec,
@@ -234,8 +268,7 @@ fn check(
 }
 
 /// The program that was recorded: the first file that is mapped.
-fn program(recording: &Recording) -> Option<String> {
-    let maps = recording.maps().next()?;
+pub(crate) fn program(maps: &str) -> Option<String> {
     let path = maps
         .lines()
         .find_map(|line| Some(&line[line.find('/')?..]))?;
@@ -243,7 +276,7 @@ fn program(recording: &Recording) -> Option<String> {
 }
 
 /// What could not be recorded.
-fn warnings(counters: &Counters) -> Vec<String> {
+pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |count: u64, what: &str| {
         if count > 0 {
@@ -252,7 +285,7 @@ fn warnings(counters: &Counters) -> Vec<String> {
     };
     warn(
         counters.dropped,
-        "events did not fit into --memory and were not recorded",
+        "events did not fit into --memory; the oldest were forgotten",
     );
     warn(
         counters.unseen_threads,
@@ -267,7 +300,7 @@ fn warnings(counters: &Counters) -> Vec<String> {
 
 /// How much was seen, over all processes.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     processes: u64,
     threads: u64,
     events: u64,
@@ -276,7 +309,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, counters: &Counters, events: u64, findings: usize) {
+    pub(crate) fn add(&mut self, counters: &Counters, events: u64, findings: usize) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;

@@ -1,8 +1,7 @@
 //! `atomsan run`: a program under the runtime, then the check of what it did.
 
 use crate::exit::Exit;
-use crate::{recorded, runtime};
-use anyhow::Context as _;
+use crate::{recorded, runtime, watch};
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
@@ -11,6 +10,7 @@ const EXAMPLES: &str = "\
 Examples:
   atomsan run ./prog                    built by `atomsan cc`, or by gcc with -fsanitize=thread
   atomsan run --save-trace t.atrace -- ./prog -v
+  atomsan run --online ./server         check while it runs, in constant memory
 
 Exit status: the program's own; 66 if it succeeded and there are findings.";
 
@@ -36,13 +36,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Usage);
     };
     let recordings = recorded::directory()?;
-    let status = Command::new(name)
+    let mut command = Command::new(name);
+    command
         .args(arguments)
-        .envs(recorded::environment(&args.recorded, recordings.path()))
-        .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?))
-        .status()
-        .with_context(|| format!("cannot run {}", name.display()))?;
-    let found = recorded::check_all(recordings.path(), &[], &args.recorded)?;
+        .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?));
+    let (status, found) = watch::run(&mut command, recordings.path(), &[], &args.recorded)?;
     Ok(verdict(status, found))
 }
 

@@ -37,6 +37,21 @@ pub struct Transaction {
     pub(super) reported: HashSet<(u64, u64), FxBuildHasher>,
 }
 
+impl Transaction {
+    /// A transaction that begins.
+    pub fn new(region: Option<FunctionId>, entered: SiteId, began: Occurrence) -> Transaction {
+        Transaction {
+            thread: began.event.thread,
+            region,
+            entered,
+            began,
+            ended: None,
+            log: Log::default(),
+            reported: HashSet::default(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Node {
     generation: u32,
@@ -203,6 +218,33 @@ impl Idg {
         true
     }
 
+    /// The strongly connected components of more than one transaction that these transactions
+    /// reach, among finished transactions; each in the order in which its transactions began.
+    /// One search for all of them.
+    pub fn find_components(&mut self, of: &[Tx]) -> Vec<Vec<Tx>> {
+        let mut found: Vec<Vec<Tx>> = Vec::new();
+        let mut next = 0;
+        self.component.clear();
+        self.search += 1;
+        for &tx in of {
+            let node = &self.nodes[tx.slot as usize];
+            let finished = self.get(tx).is_some_and(|tx| tx.ended.is_some());
+            if finished && node.search != self.search && !node.retired {
+                self.visit(tx.slot, &mut next);
+                self.explore(&mut next, |idg, members| {
+                    if members.len() > 1 {
+                        found.push(members.iter().map(|&slot| idg.handle(slot)).collect());
+                    }
+                });
+            }
+        }
+        let began = |tx: &Tx| self.get(*tx).map_or(0, |tx| tx.began.index);
+        for component in &mut found {
+            component.sort_unstable_by_key(began);
+        }
+        found
+    }
+
     /// The component found last, in the order in which its transactions began.
     pub fn component(&self) -> impl ExactSizeIterator<Item = Tx> {
         self.component.iter().map(|&slot| self.handle(slot))
@@ -220,7 +262,19 @@ impl Idg {
     fn tarjan(&mut self, root: u32) {
         self.search += 1;
         let mut next = 0;
+        let mut own = Vec::new();
         self.visit(root, &mut next);
+        // The root's own component is complete last.
+        self.explore(&mut next, |_, members| {
+            own.clear();
+            own.extend_from_slice(members);
+        });
+        self.component = own;
+    }
+
+    /// Explores what the node on the path reaches; `complete` is told each component, as soon as
+    /// all of it is known.
+    fn explore(&mut self, next: &mut u32, mut complete: impl FnMut(&Idg, &[u32])) {
         while let Some(&mut (slot, ref mut edge)) = self.path.last_mut() {
             let at = *edge as usize;
             *edge += 1;
@@ -230,7 +284,7 @@ impl Idg {
                     let transaction = node.transaction.as_ref();
                     let finished = transaction.is_some_and(|tx| tx.ended.is_some());
                     if finished && !node.retired {
-                        self.visit(successor, &mut next);
+                        self.visit(successor, next);
                     }
                 } else if node.number != IN_NO_PATH {
                     let number = node.number;
@@ -244,9 +298,16 @@ impl Idg {
             if let Some(&(parent, _)) = self.path.last() {
                 let parent = &mut self.nodes[parent as usize];
                 parent.lowest = parent.lowest.min(lowest);
-                if lowest == number {
-                    self.drop_component(slot);
+            }
+            if lowest == number {
+                let start = self.component.iter().rposition(|&member| member == slot);
+                let start = start.unwrap_or(0);
+                complete(self, &self.component[start..]);
+                for at in start..self.component.len() {
+                    let member = self.component[at] as usize;
+                    self.nodes[member].number = IN_NO_PATH;
                 }
+                self.component.truncate(start);
             }
         }
     }
@@ -261,27 +322,30 @@ impl Idg {
         self.path.push((slot, 0));
     }
 
-    /// A component that is not the root's is complete.
-    fn drop_component(&mut self, root: u32) {
-        while let Some(slot) = self.component.pop() {
-            self.nodes[slot as usize].number = IN_NO_PATH;
-            if slot == root {
-                return;
-            }
-        }
-    }
-
     /// Retires all but the youngest `keep` transactions of the component found last: they will not
     /// be in a component again. What only they reach will be reclaimed.
     pub fn retire(&mut self, keep: usize) {
         let old = self.component.len().saturating_sub(keep);
-        for slot in self.component.drain(..old) {
-            let node = &mut self.nodes[slot as usize];
-            node.out.clear();
-            node.retired = true;
-            if let Some(transaction) = &mut node.transaction {
-                transaction.log.clear();
+        for slot in std::mem::take(&mut self.component).drain(..old) {
+            self.retire_one(slot);
+        }
+    }
+
+    /// Retires transactions: they will not be in a component again.
+    pub fn retire_all(&mut self, of: &[Tx]) {
+        for tx in of {
+            if self.get(*tx).is_some() {
+                self.retire_one(tx.slot);
             }
+        }
+    }
+
+    fn retire_one(&mut self, slot: u32) {
+        let node = &mut self.nodes[slot as usize];
+        node.out.clear();
+        node.retired = true;
+        if let Some(transaction) = &mut node.transaction {
+            transaction.log.clear();
         }
     }
 

@@ -12,7 +12,7 @@
 //! A yield, a sleep, the start and the join of a thread are not atomic for anybody. All engines
 //! agree that waiting is not, so such a place is a wait for something that nobody else has.
 
-use super::{Events, FxMap, Op};
+use super::{FxMap, Op, Translator};
 use crate::file::Record;
 use crate::format::FIRST;
 use crate::symbols::Symbols;
@@ -61,7 +61,7 @@ impl Annotations {
     }
 }
 
-impl Events<'_> {
+impl Translator {
     /// Finds the functions that are marked as not atomic.
     pub(super) fn find_not_atomic(&mut self) {
         for place in std::mem::take(&mut self.annotations.marked) {

@@ -25,7 +25,7 @@
 //! it. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
 //! too, so that the test is the entry point.
 
-use super::{Call, Event, Events, Node, Op, Place, ROOT};
+use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
 use crate::models;
 use crate::symbols::Frame;
@@ -44,7 +44,7 @@ fn written_in(function: &str) -> &str {
         .map_or(function, |(outer, _)| outer)
 }
 
-impl Events<'_> {
+impl Translator {
     /// What is known of a program counter in a chain of calls.
     pub(super) fn place(&mut self, chain: u32, pc: u64) -> Place {
         if let Some(&place) = self.places.get(&(chain, pc)) {
@@ -149,6 +149,23 @@ impl Events<'_> {
             node,
             ..Call::default()
         });
+    }
+
+    /// Functions that nothing is known of are on the stack, because there were too many.
+    pub(super) fn unnamed(&mut self, slot: usize, count: u64) {
+        let node = self.calls(slot);
+        let node = Node {
+            function: None,
+            ..self.nodes[node as usize]
+        };
+        let stack = &mut self.threads[slot].stack;
+        for _ in 0..count.min(1 << 20) {
+            stack.push(Call {
+                node: self.nodes.len() as u32,
+                ..Call::default()
+            });
+        }
+        self.nodes.push(node);
     }
 
     /// A function of the user's is entered.
