@@ -38,7 +38,7 @@ impl Build {
 pub(crate) struct Workshop {
     /// Where everything is built and run.
     pub(crate) directory: PathBuf,
-    atomsan: PathBuf,
+    executable: PathBuf,
     sources: PathBuf,
 }
 
@@ -67,7 +67,7 @@ impl Workshop {
         }
         let workshop = Workshop {
             directory,
-            atomsan: target.join("release/atomsan"),
+            executable: target.join("release/atomsan"),
             sources: root.join("benches/programs"),
         };
         run(Command::new("cc")
@@ -85,6 +85,16 @@ impl Workshop {
     /// The program that runs a program and writes down what it took.
     pub(crate) fn launcher(&self) -> PathBuf {
         self.directory.join("launch")
+    }
+
+    /// The command line.
+    pub(crate) fn atomsan(&self) -> &Path {
+        &self.executable
+    }
+
+    /// Where the command line unpacks the runtime.
+    pub(crate) fn cache(&self) -> PathBuf {
+        self.directory.join("cache")
     }
 
     /// The directory of the runtime that does nothing.
@@ -162,7 +172,7 @@ impl Workshop {
         let target = self.directory.join("rust");
         let mut command = match build {
             Build::Native | Build::Tsan => cargo(),
-            Build::Instrumented => self.atomsan(&["cargo"]),
+            Build::Instrumented => self.command(&["cargo"]),
         };
         command
             .args(["build", "--release", "--bin", program.name])
@@ -185,7 +195,7 @@ impl Workshop {
     fn compiler(&self, build: Build, cpp: bool) -> Command {
         let mut command = match build {
             Build::Native | Build::Tsan => Command::new(if cpp { "c++" } else { "cc" }),
-            Build::Instrumented => self.atomsan(&[if cpp { "c++" } else { "cc" }]),
+            Build::Instrumented => self.command(&[if cpp { "c++" } else { "cc" }]),
         };
         command.args(["-O2", "-g1"]);
         if build == Build::Tsan {
@@ -194,11 +204,9 @@ impl Workshop {
         command
     }
 
-    fn atomsan(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(&self.atomsan);
-        command
-            .args(words)
-            .env("XDG_CACHE_HOME", self.directory.join("cache"));
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.executable);
+        command.args(words).env("XDG_CACHE_HOME", self.cache());
         command
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct Mode {
     pub(crate) build: Build,
     /// Which runtime it finds.
     pub(crate) runtime: Runtime,
+    /// Arguments of `atomsan`, which starts the program; none if it is started by itself.
+    pub(crate) command: &'static [&'static str],
     /// What the runtime is told by the environment.
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
@@ -37,18 +39,21 @@ pub(crate) const MODES: &[Mode] = &[
         name: "native",
         build: Build::Native,
         runtime: Runtime::Own,
+        command: &[],
         environment: &[],
     },
     Mode {
         name: "empty",
         build: Build::Instrumented,
         runtime: Runtime::Empty,
+        command: &[],
         environment: &[],
     },
     Mode {
         name: "TSan",
         build: Build::Tsan,
         runtime: Runtime::Own,
+        command: &[],
         // All checks, but no reports, which would be about the precompiled standard library.
         environment: &[("TSAN_OPTIONS", "report_bugs=0 exitcode=0")],
     },
@@ -56,6 +61,23 @@ pub(crate) const MODES: &[Mode] = &[
         name: "record",
         build: Build::Instrumented,
         runtime: Runtime::Atomsan,
+        command: &[],
+        environment: &[],
+    },
+    // What a first run does in the program: edges between threads, and no log of accesses.
+    Mode {
+        name: "edges",
+        build: Build::Instrumented,
+        runtime: Runtime::Atomsan,
+        command: &[],
+        environment: &[("ATOMSAN_EDGES_ONLY", "1")],
+    },
+    // A single run, checked by another process while it lasts, which is measured too.
+    Mode {
+        name: "online",
+        build: Build::Instrumented,
+        runtime: Runtime::Atomsan,
+        command: &["run", "--online", "--engine", "doublechecker", "--"],
         environment: &[],
     },
 ];
@@ -70,7 +92,7 @@ pub(crate) struct Run {
     pub(crate) wall: f64,
     /// Seconds of processors.
     pub(crate) cpu: f64,
-    /// Megabytes of memory at most, the mapped recording included.
+    /// Megabytes of memory at most, the mapped recording and the process that checks included.
     pub(crate) memory: f64,
     /// Megabytes that were recorded.
     pub(crate) recorded: f64,
@@ -85,13 +107,24 @@ pub(crate) fn run(workshop: &Workshop, program: &Program, mode: &Mode, quick: bo
         std::fs::remove_dir_all(&recordings)?;
     }
     std::fs::create_dir_all(&recordings)?;
-    let figures = workshop.directory.join("figures");
+    let (outer, inner) = (
+        workshop.directory.join("outer"),
+        workshop.directory.join("inner"),
+    );
     let mut command = Command::new(workshop.launcher());
+    command.arg(&outer);
+    if !mode.command.is_empty() {
+        command
+            .arg(workshop.atomsan())
+            .args(mode.command)
+            .arg(workshop.launcher())
+            .arg(&inner);
+    }
     command
-        .arg(&figures)
         .arg(workshop.executable(program, mode.build))
         .args(workshop.arguments(program, quick))
         .envs(mode.environment.iter().copied())
+        .env("XDG_CACHE_HOME", workshop.cache())
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     match mode.runtime {
@@ -118,16 +151,15 @@ pub(crate) fn run(workshop: &Workshop, program: &Program, mode: &Mode, quick: bo
     if !output.status.success() {
         return Err(failed("was not run", &output.stderr).into());
     }
-    let text = std::fs::read_to_string(&figures)?;
-    let numbers: Vec<f64> = text
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    let &[wall, user, system, memory, status] = numbers.as_slice() else {
-        return Err(format!("the launcher wrote {text:?}").into());
-    };
-    if status != 0.0 {
+    let [wall, user, system, mut memory, status, _] = figures(&outer)?;
+    // Findings are no failure, and there may be some.
+    let fine = status == 0.0 || status == FINDINGS && !mode.command.is_empty();
+    if !fine {
         return Err(failed(&format!("ended with status {status}"), &output.stderr).into());
+    }
+    if !mode.command.is_empty() {
+        let [.., program, _, parent] = figures(&inner)?;
+        memory = program + parent;
     }
     let (recorded, dropped) = recording(&recordings)?;
     Ok(Run {
@@ -137,6 +169,18 @@ pub(crate) fn run(workshop: &Workshop, program: &Program, mode: &Mode, quick: bo
         recorded,
         dropped,
     })
+}
+
+/// The exit status of `atomsan` when there are findings.
+const FINDINGS: f64 = 66.0;
+
+/// What the launcher wrote.
+fn figures(path: &Path) -> Result<[f64; 6]> {
+    let text = std::fs::read_to_string(path)?;
+    let numbers = text.split_whitespace().filter_map(|word| word.parse().ok());
+    let numbers: Vec<f64> = numbers.collect();
+    let wrong = |_| format!("the launcher wrote {text:?}").into();
+    numbers.try_into().map_err(wrong)
 }
 
 /// What is in the recordings of a directory: megabytes, and events that did not fit.
