@@ -313,27 +313,27 @@ pub(crate) fn atomic<R>(
                 cursor: thread.position(),
             };
             if !thread.repeats(load(word)) {
-                thread.append([first, second, value]);
+                thread.append_atomic([first, second, value]);
                 thread.next_epoch();
                 thread.remember(load(next(thread, false)));
             }
             false
         }
         Outcome::Store(value) => {
-            thread.append([kind(Kind::AtomicStore), second, value]);
+            thread.append_atomic([kind(Kind::AtomicStore), second, value]);
             true
         }
         Outcome::Rmw(before, after) => {
-            thread.append([kind(Kind::AtomicRmw), second, before, after]);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
         Outcome::Swapped(before, after) => {
             let second = second | second_word(COMPARED, 0);
-            thread.append([kind(Kind::AtomicRmw), second, before, after]);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
         Outcome::Failed(value) => {
-            thread.append([kind(Kind::AtomicRmwFailed), second, value]);
+            thread.append_atomic([kind(Kind::AtomicRmwFailed), second, value]);
             false
         }
     };

@@ -86,6 +86,8 @@ pub(crate) struct Thread {
     pub(crate) tag: Cell<u64>,
     used: Cell<bool>,
     busy: Cell<bool>,
+    /// Whether accesses are not recorded, only calls and edges.
+    silent: Cell<bool>,
     /// Whether records were lost since the last one in the log.
     lost: Cell<bool>,
     /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
@@ -248,6 +250,7 @@ impl Thread {
         // The epoch goes on where the slot's last thread stopped.
         let epoch = self.tag.get() as u32 as u64 + 1;
         self.tag.set(u64::from(slot) << 32 | epoch);
+        self.silent.set(!start::logs_accesses());
         self.ignoring.set(0);
         self.depth.set(0);
         self.logged.set(0);
@@ -323,8 +326,18 @@ impl Thread {
     /// Appends the record of an access, which belongs to the epoch.
     #[inline(always)]
     pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
-        self.used.set(true);
-        self.append(words);
+        if !self.silent.get() {
+            self.used.set(true);
+            self.append(words);
+        }
+    }
+
+    /// Appends the record of an atomic operation, which has an epoch of its own.
+    #[inline(always)]
+    pub(crate) fn append_atomic<const N: usize>(&self, words: [u64; N]) {
+        if !self.silent.get() {
+            self.append(words);
+        }
     }
 
     /// Appends the record of something that ends the epoch.
@@ -504,6 +517,10 @@ impl Thread {
                 stack,
             });
         }
+        if self.silent.get() {
+            // Nothing in the function will be logged, and edges may lead out of it.
+            self.work(|| self.log_frames());
+        }
         self.next_epoch();
     }
 
@@ -531,6 +548,7 @@ impl Thread {
             }
             self.next_epoch();
         });
+        start::noise();
     }
 
     #[inline(never)]
