@@ -335,9 +335,13 @@ impl Follower {
                 self.threads[slot].known = depth + unnamed;
                 self.look(slot, record);
             }
-            Kind::Begin | Kind::End => {
+            Kind::Begin => {
                 self.look(slot, record);
                 self.keep(slot, record, words);
+            }
+            Kind::End => {
+                self.keep(slot, record, words);
+                self.look(slot, record);
             }
             _ => {
                 if !inside {
