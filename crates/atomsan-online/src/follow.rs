@@ -8,6 +8,8 @@
 use crate::live::Live;
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
+use atomsan_engines::doublechecker::log::Tx;
+use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::doublechecker::{self, DoubleChecker};
 use atomsan_engines::engine::Stat;
 use atomsan_engines::regions::{Boundary, Regions};
@@ -33,6 +35,9 @@ pub struct Options {
     pub memory: usize,
     /// How many transactions a component may have before the older half is forgotten.
     pub component_limit: usize,
+    /// Whether this is a first run: the logs have no accesses, and components are not checked but
+    /// told ([`Follower::static_info`]).
+    pub first_run: bool,
     /// Whether everything that was read is kept, for [`Follower::recording`].
     pub keep_all: bool,
 }
@@ -44,6 +49,7 @@ impl Default for Options {
             spec: Spec::default(),
             memory: 256 << 20,
             component_limit: 256,
+            first_run: false,
             keep_all: false,
         }
     }
@@ -112,6 +118,7 @@ pub struct Follower {
     shared: HashSet<u64, FxBuildHasher>,
     kept: Kept,
     records: u64,
+    found: StaticInfo,
 }
 
 impl std::fmt::Debug for Follower {
@@ -136,7 +143,7 @@ impl Follower {
         };
         Ok(Some(Follower {
             checker: Checker::new(Names::new(options.spec.clone()), engine(), false),
-            transactions: Transactions::new(true),
+            transactions: Transactions::new(!options.first_run),
             options,
             live,
             maps: String::new(),
@@ -146,6 +153,7 @@ impl Follower {
             shared: HashSet::default(),
             kept: Kept::default(),
             records: 0,
+            found: StaticInfo::default(),
         }))
     }
 
@@ -327,9 +335,13 @@ impl Follower {
                 self.threads[slot].known = depth + unnamed;
                 self.look(slot, record);
             }
-            Kind::Begin | Kind::End => {
+            Kind::Begin => {
                 self.look(slot, record);
                 self.keep(slot, record, words);
+            }
+            Kind::End => {
+                self.keep(slot, record, words);
+                self.look(slot, record);
             }
             _ => {
                 if !inside {
@@ -428,6 +440,21 @@ impl Follower {
     fn check(&mut self) {
         let mut words = 0;
         for component in self.transactions.components() {
+            if self.options.first_run {
+                let names = self.checker.names();
+                for region in self.transactions.regions(&component) {
+                    match region {
+                        Some(region) => {
+                            let name = names.function_name(region);
+                            self.found.regions.insert((&*name).into());
+                        }
+                        None => self.found.unary = true,
+                    }
+                }
+                words += 64 * component.len();
+                self.limit(&component);
+                continue;
+            }
             let recording = Recording::of_pieces(self.transactions.logs(&component), "");
             words += recording.len() / 8;
             let Some(translator) = &mut self.translator else {
@@ -437,13 +464,22 @@ impl Follower {
             self.checker.renew(engine());
             self.checker.batch(&mut batch);
             self.checker.finish();
-            if component.len() > self.options.component_limit {
-                let keep = self.options.component_limit / 2;
-                let old = component.len() - keep;
-                self.transactions.retire(&component[..old]);
-            }
+            self.limit(&component);
         }
         self.transactions.checked(words);
+    }
+
+    /// Forgets the older half of a component that is too large.
+    fn limit(&mut self, component: &[Tx]) {
+        if component.len() > self.options.component_limit {
+            let old = component.len() - self.options.component_limit / 2;
+            self.transactions.retire(&component[..old]);
+        }
+    }
+
+    /// What a first run tells the second.
+    pub fn static_info(&self) -> &StaticInfo {
+        &self.found
     }
 
     /// What has been found so far.

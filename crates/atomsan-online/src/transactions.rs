@@ -12,8 +12,6 @@ use atomsan_engines::doublechecker::log::Tx;
 use atomsan_recording::file::Piece;
 use atomsan_recording::format::{Kind, first_word};
 use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
-use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 
 /// How many of the outermost and of the innermost functions a snapshot names.
@@ -104,9 +102,8 @@ pub(crate) struct Transactions {
     nodes: usize,
     spare: Vec<Vec<u64>>,
     clock: u64,
-    /// Regular transactions that have ended since components were looked for, and how much they
-    /// have logged.
-    ended: Vec<Tx>,
+    /// How much was logged by regular transactions that have ended since components were looked
+    /// for.
     unchecked: usize,
     /// How much the components had that were checked last.
     checked: usize,
@@ -253,7 +250,7 @@ impl Transactions {
         }
         // Whatever cycle it is in, a regular one is the last that ends.
         if region.is_some() {
-            self.ended.push(tx);
+            self.idg.look_for(tx);
             self.unchecked += 64 + range.weight();
         }
         self.ranges[at] = range;
@@ -300,14 +297,14 @@ impl Transactions {
 
     /// The components that have a transaction which has ended since the last time.
     pub(crate) fn components(&mut self) -> Vec<Vec<Tx>> {
-        let ended = std::mem::take(&mut self.ended);
         self.unchecked = 0;
-        let mut components = self.idg.find_components(&ended);
-        // What only an older transaction reaches has been looked at.
-        let new: HashSet<Tx, FxBuildHasher> = ended.into_iter().collect();
-        components.retain(|component| component.iter().any(|tx| new.contains(tx)));
+        let components = self.idg.components();
         self.counts.components += components.len() as u64;
-        components
+        let members = |component| {
+            self.idg.select(component);
+            self.idg.component().collect()
+        };
+        components.into_iter().map(members).collect()
     }
 
     /// The logs of a component.

@@ -90,7 +90,7 @@ struct Place {
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
-type Operation = (u32, Kind, u64);
+type Operation = (u32, u8, u64);
 
 /// A function that is being executed, and what is inlined into it.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ struct Call {
     inlined: u32,
     line: u32,
     /// What was done since the inlined functions were entered.
-    seen: Vec<Operation>,
+    seen: HashSet<Operation, FxBuildHasher>,
 }
 
 const ROOT: u32 = 0;
@@ -420,8 +420,8 @@ impl Translator {
             self.threads.resize_with(slot + 1, Thread::default);
         }
         // What was open before a gap has been left in it, for all we know.
-        while record.kind == Kind::Continue && !self.threads[slot].open.is_empty() {
-            self.conclude(slot);
+        if record.kind == Kind::Continue {
+            self.leave_all(slot);
         }
         let id = self.thread_id(record.subject);
         self.threads[slot] = Thread {
@@ -447,12 +447,20 @@ impl Translator {
         }
         for slot in 0..self.threads.len() {
             self.catch_up(slot);
-            while !self.threads[slot].open.is_empty() {
-                self.conclude(slot);
-            }
+            self.leave_all(slot);
         }
         self.threads = outside;
         self.take()
+    }
+
+    /// Leaves all functions and regions that a thread is in.
+    fn leave_all(&mut self, slot: usize) {
+        while self.threads[slot].blocks.pop().is_some() {
+            self.emit(slot, SiteId::UNKNOWN, Op::End);
+        }
+        while !self.threads[slot].open.is_empty() {
+            self.conclude(slot);
+        }
     }
 
     /// Follows a record only as far as it tells where the thread is: the functions that are

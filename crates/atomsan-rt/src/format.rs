@@ -251,27 +251,6 @@ pub const fn first_word(kind: Kind, size: u8, subject: u64) -> u64 {
     (kind as u64) << 56 | (size as u64) << 48 | (subject & LOW)
 }
 
-/// Whether a record with this first word says where transactions begin and end, or what comes
-/// before them: all that is needed to know which of them may be in a cycle.
-#[inline(always)]
-pub const fn is_boundary(first: u64) -> bool {
-    const BOUNDARIES: u64 = 1 << Kind::Enter as u64
-        | 1 << Kind::Exit as u64
-        | 1 << Kind::Edge as u64
-        | 1 << Kind::Wait as u64
-        | 1 << Kind::Woken as u64
-        | 1 << Kind::Arrive as u64
-        | 1 << Kind::Leave as u64
-        | 1 << Kind::Yield as u64
-        | 1 << Kind::Fork as u64
-        | 1 << Kind::Join as u64
-        | 1 << Kind::ThreadStart as u64
-        | 1 << Kind::ThreadEnd as u64
-        | 1 << Kind::Begin as u64
-        | 1 << Kind::End as u64;
-    BOUNDARIES >> (first >> 56) & 1 != 0
-}
-
 /// Packs the second word of a record.
 #[inline(always)]
 pub const fn second_word(detail: u16, pc: u64) -> u64 {

@@ -81,28 +81,22 @@ pub(crate) static MASKS: [AtomicU64; 64] = {
     masks
 };
 
-/// Whether accesses and synchronisation are left out of the logs, and only the edges between threads
-/// are in them: the first of two runs.
-static EDGES_ONLY: AtomicBool = AtomicBool::new(false);
+/// Whether accesses are left out of the logs, and only make edges: the first of two runs.
+static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// From now on, only edges are logged, and it is enough for an access that the thread owns the
-/// granule. To be called before anything is logged.
-///
-/// A function is then in the log only if an edge leads into it. An edge that leads out of a function
-/// whose entry is not in the log yet names the position at which the entry will be, if there will be
-/// one: so a reader has to count the functions that are entered at the position of an edge as part
-/// of what comes before it.
-pub(crate) fn log_edges_only() {
-    EDGES_ONLY.store(true, Ordering::Relaxed);
+/// From now on, no accesses are logged, and it is enough for one that the thread owns the granule.
+/// To be called before anything is logged.
+pub(crate) fn log_no_accesses() {
+    ORDER_ONLY.store(true, Ordering::Relaxed);
     for mask in &MASKS {
         mask.fetch_and(STATE | SLOT, Ordering::Relaxed);
     }
 }
 
-/// Whether only edges are logged.
+/// Whether no accesses are logged.
 #[inline(always)]
-pub(crate) fn is_edges_only() -> bool {
-    EDGES_ONLY.load(Ordering::Relaxed)
+fn is_order_only() -> bool {
+    ORDER_ONLY.load(Ordering::Relaxed)
 }
 
 /// Where the masks for a size and a kind of access start, in bytes.
@@ -259,7 +253,7 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
     let state = if write { STATE } else { EXCLUSIVE };
     if difference & (state | SLOT) == 0 {
         let logged = logging(bytes, write);
-        if is_edges_only() || difference & (EPOCH | logged) == 0 {
+        if is_order_only() || difference & (EPOCH | logged) == 0 {
             return Known::Logged;
         }
         if word & ATOMIC == 0 {
@@ -272,7 +266,7 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
     } else if word & STATE == READ_SHARED
         && !write
         && thread.is_after(slot_of(word), word & POSITION)
-        && (is_edges_only() || thread.is_filtered(address & !7, word, bytes))
+        && (is_order_only() || thread.is_filtered(address & !7, word, bytes))
     {
         return Known::Logged;
     }
@@ -298,12 +292,12 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 if !thread.is_after(slot_of(word), word & POSITION) {
                     thread.after(slot_of(word));
                 }
-                let logged = is_edges_only() || thread.filter(address & !7, word, bytes);
+                let logged = is_order_only() || thread.filter(address & !7, word, bytes);
                 return (!logged).then_some(TAKEN);
             }
             READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
                 let is_owner = !write || word & WRITER != 0;
-                let nothing_to_log = bytes == 0 && word & ATOMIC != 0 || is_edges_only();
+                let nothing_to_log = bytes == 0 && word & ATOMIC != 0 || is_order_only();
                 if is_owner && nothing_to_log || is_logged(thread, word, write, bytes) {
                     return None;
                 }
@@ -431,7 +425,7 @@ pub(crate) fn atomic<R>(
     perform: impl FnOnce() -> (R, Outcome),
 ) -> R {
     let shadow = shadow::word(address);
-    if is_edges_only() {
+    if is_order_only() {
         return atomic_unlogged(thread, shadow, address, may_write, perform);
     }
     let word = lock(shadow);
@@ -463,27 +457,27 @@ pub(crate) fn atomic<R>(
                 cursor: thread.position(),
             };
             if !thread.repeats(load(word)) {
-                thread.append([first, second, value]);
+                thread.append_atomic([first, second, value]);
                 thread.next_epoch();
                 thread.remember(load(next(thread, false)));
             }
             false
         }
         Outcome::Store(value) => {
-            thread.append([kind(Kind::AtomicStore), second, value]);
+            thread.append_atomic([kind(Kind::AtomicStore), second, value]);
             true
         }
         Outcome::Rmw(before, after) => {
-            thread.append([kind(Kind::AtomicRmw), second, before, after]);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
         Outcome::Swapped(before, after) => {
             let second = second | second_word(COMPARED, 0);
-            thread.append([kind(Kind::AtomicRmw), second, before, after]);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
         Outcome::Failed(value) => {
-            thread.append([kind(Kind::AtomicRmwFailed), second, value]);
+            thread.append_atomic([kind(Kind::AtomicRmwFailed), second, value]);
             false
         }
     };
@@ -492,7 +486,7 @@ pub(crate) fn atomic<R>(
     result
 }
 
-/// The same where only edges are logged. The owner needs no lock: if the word is still its own when
+/// The same where no accesses are logged. The owner needs no lock: if the word is still its own when
 /// the operation has been performed, then nobody else's operation has been performed before it. If
 /// not, both come after each other, which is imprecise and not wrong.
 fn atomic_unlogged<R>(

@@ -30,7 +30,7 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{self, Kind, SLOTS, first_word, header, second_word};
+use crate::format::{Kind, SLOTS, first_word, header, second_word};
 use crate::recording::Chunk;
 use crate::{ownership, platform, recording, start};
 use core::cell::Cell;
@@ -86,6 +86,8 @@ pub(crate) struct Thread {
     pub(crate) mine: Cell<u64>,
     used: Cell<bool>,
     busy: Cell<bool>,
+    /// Whether accesses are not recorded, only calls and edges.
+    silent: Cell<bool>,
     /// Whether records were lost since the last one in the log.
     lost: Cell<bool>,
     /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
@@ -248,6 +250,7 @@ impl Thread {
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
         self.set_mine(ownership::owned_by(slot, self.mine.get()));
+        self.silent.set(!start::logs_accesses());
         self.ignoring.set(0);
         self.depth.set(0);
         self.logged.set(0);
@@ -318,9 +321,6 @@ impl Thread {
     /// Appends a record, after the entries of the functions it happens in.
     #[inline(always)]
     pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
-        if ownership::is_edges_only() && !format::is_boundary(words[0]) {
-            return;
-        }
         if self.logged.get() != self.depth.get() {
             self.log_frames();
         }
@@ -330,8 +330,18 @@ impl Thread {
     /// Appends the record of an access, which belongs to the epoch.
     #[inline(always)]
     pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
-        self.used.set(true);
-        self.append(words);
+        if !self.silent.get() {
+            self.used.set(true);
+            self.append(words);
+        }
+    }
+
+    /// Appends the record of an atomic operation, which has an epoch of its own.
+    #[inline(always)]
+    pub(crate) fn append_atomic<const N: usize>(&self, words: [u64; N]) {
+        if !self.silent.get() {
+            self.append(words);
+        }
     }
 
     /// Appends the record of something that ends the epoch.
@@ -443,9 +453,6 @@ impl Thread {
         };
         if known.get() < position {
             known.set(position);
-            if ownership::is_edges_only() && self.logged.get() != self.depth.get() {
-                self.log_frames();
-            }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
             self.next_epoch();
         }
@@ -525,6 +532,10 @@ impl Thread {
                 stack,
             });
         }
+        if self.silent.get() {
+            // Nothing in the function will be logged, and edges may lead out of it.
+            self.work(|| self.log_frames());
+        }
         self.next_epoch();
     }
 
@@ -552,6 +563,7 @@ impl Thread {
             }
             self.next_epoch();
         });
+        start::noise();
     }
 
     #[inline(never)]

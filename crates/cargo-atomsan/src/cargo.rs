@@ -87,14 +87,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         }
         _ => {}
     }
-    let recordings = recorded::directory()?;
     let mut command = Command::new(cargo());
     command
         .arg(&args.subcommand)
         .args(&args.arguments)
         .envs(environment(&workspace)?);
     let roots = [workspace.root];
-    let (status, found) = watch::run(&mut command, recordings.path(), &roots, &args.recorded)?;
+    let (status, found) = watch::run(&mut command, &roots, &args.recorded)?;
     Ok(run::verdict(status, found))
 }
 

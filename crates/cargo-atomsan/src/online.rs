@@ -10,6 +10,7 @@ use crate::recorded::{self, Seen};
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
+use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_online::{Follower, Options};
 use atomsan_report::{Rank, Report};
 use atomsan_trace::Spec;
@@ -99,6 +100,7 @@ impl Watch<'_> {
                 recording: recorded::options(self.roots, self.args),
                 spec: self.spec.clone(),
                 memory: self.args.memory.unwrap_or(KEPT) as usize,
+                first_run: self.args.flags.first_run.is_some(),
                 keep_all: self.args.watch.compare,
                 ..Options::default()
             };
@@ -120,9 +122,11 @@ impl Watch<'_> {
         while self.advance()? {}
         let mut seen = Seen::default();
         let mut exit = Exit::Clean;
+        let mut first_run = StaticInfo::default();
         for process in self.processes.values_mut() {
             process.follower.finish()?;
             process.tell(&mut self.out, self.args)?;
+            first_run.unite(process.follower.static_info().clone());
             let summary = process.follower.summary();
             let mut warnings = recorded::warnings(&summary.counters);
             if summary.forgotten > 0 {
@@ -166,10 +170,39 @@ impl Watch<'_> {
             counters.dropped += forgotten;
             seen.add(&counters, summary.records, document.findings.len());
         }
+        if let Some(path) = &self.args.flags.first_run {
+            return self.first_run(path, first_run);
+        }
         if !self.args.render.json && !self.processes.is_empty() {
             self.out.write(|out| writeln!(out, "{seen}"))?;
         }
         Ok(exit)
+    }
+}
+
+impl Watch<'_> {
+    /// Writes what a first run has found, with what the runs before it found.
+    fn first_run(&mut self, path: &Path, mut found: StaticInfo) -> anyhow::Result<Exit> {
+        if self.args.watch.has_run()
+            && let Ok(text) = std::fs::read_to_string(path)
+        {
+            found.unite(StaticInfo::parse(path, &text)?);
+        }
+        std::fs::write(path, found.to_string())
+            .with_context(|| format!("cannot write to {}", path.display()))?;
+        let regions = found.regions.len();
+        let unary = if found.unary {
+            " and accesses outside of regions"
+        } else {
+            ""
+        };
+        self.out.write(|out| {
+            writeln!(
+                out,
+                "atomsan: a first run: {regions} regions{unary} to check in a second run"
+            )
+        })?;
+        Ok(Exit::Clean)
     }
 }
 
@@ -186,7 +219,10 @@ impl Process {
             return Ok(());
         }
         for report in reports(checker) {
-            if is_shown(&report, args) && self.shown.insert(report.fingerprint.clone()) {
+            if is_shown(&report, args)
+                && self.shown.insert(report.fingerprint.clone())
+                && (args.watch.runs == 1 || args.watch.is_new(&report))
+            {
                 render::findings(out, std::slice::from_ref(&report))?;
             }
         }

@@ -66,7 +66,14 @@ pub(crate) struct Args {
     pub(crate) watch: watch::Flags,
 
     #[command(flatten)]
-    flags: engines::Flags,
+    pub(crate) flags: engines::Flags,
+}
+
+impl Args {
+    /// Whether the program is checked while it runs.
+    pub(crate) fn is_online(&self) -> bool {
+        self.watch.online || self.flags.first_run.is_some()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -96,16 +103,16 @@ fn parse_size(text: &str) -> Result<u64, String> {
 /// What the runtime is told by the environment.
 pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, OsString)> {
     let memory = match args.memory {
-        _ if args.watch.online => online::LOGS,
+        _ if args.is_online() => online::LOGS,
         Some(memory) => memory,
         None => default_memory(),
     };
-    let followed = u8::from(args.watch.online).to_string();
+    let number = |flag: bool| OsString::from(u8::from(flag).to_string());
     vec![
         ("ATOMSAN_DIR", recordings.into()),
-        ("ATOMSAN_FOLLOWED", followed.into()),
+        ("ATOMSAN_FOLLOWED", number(args.is_online())),
+        ("ATOMSAN_LOGS", number(args.flags.first_run.is_none())),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
-        ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
     ]
 }
 
@@ -174,6 +181,7 @@ pub(crate) fn spec(args: &Args) -> anyhow::Result<Spec> {
 /// Where results go.
 pub(crate) fn destination(args: &Args) -> anyhow::Result<Output> {
     match &args.render.output {
+        Some(path) if args.watch.has_run() => Output::append(path),
         Some(path) => Output::open(Some(path)),
         None => Ok(Output::stderr()),
     }
@@ -214,7 +222,10 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
                 stats: false,
             },
         );
-        let shown = |report: &Report| args.all || report.rank > Rank::Low;
+        let shown = |report: &Report| {
+            (args.all || report.rank > Rank::Low)
+                && (args.watch.runs == 1 || args.watch.is_new(report))
+        };
         document.findings.retain(shown);
         let reports = &document.findings;
         if reports

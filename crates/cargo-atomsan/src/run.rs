@@ -35,12 +35,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let [name, arguments @ ..] = args.program.as_slice() else {
         return Ok(Exit::Usage);
     };
-    let recordings = recorded::directory()?;
     let mut command = Command::new(name);
     command
         .args(arguments)
         .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?));
-    let (status, found) = watch::run(&mut command, recordings.path(), &[], &args.recorded)?;
+    let (status, found) = watch::run(&mut command, &[], &args.recorded)?;
     Ok(verdict(status, found))
 }
 

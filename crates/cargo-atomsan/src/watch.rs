@@ -3,8 +3,14 @@
 use crate::exit::Exit;
 use crate::{online, recorded};
 use anyhow::Context as _;
-use std::path::{Path, PathBuf};
+use atomsan_report::Report;
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
+
+/// One in so many steps lets other threads in, where there are several runs.
+const NOISE: u64 = 16;
 
 /// How a program is watched.
 #[derive(Debug, clap::Args)]
@@ -14,25 +20,91 @@ pub(crate) struct Flags {
     #[arg(long)]
     pub(crate) online: bool,
 
+    /// Run N times, with another noise each time, and add up what is found
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) runs: u64,
+
+    /// Make the noise of an earlier run again
+    #[arg(long, value_name = "SEED")]
+    pub(crate) noise_seed: Option<u64>,
+
     /// Check the same run again as a recording, and say whether the findings are the same
     #[arg(long, hide = true, requires = "online")]
     pub(crate) compare: bool,
+
+    /// What earlier runs have shown.
+    #[arg(skip)]
+    shown: RefCell<HashSet<String>>,
+
+    /// How many runs there were before this one.
+    #[arg(skip)]
+    past: Cell<u64>,
+}
+
+impl Flags {
+    /// Whether a finding has not been shown yet; from now on it has.
+    pub(crate) fn is_new(&self, report: &Report) -> bool {
+        let mut shown = self.shown.borrow_mut();
+        shown.insert(report.fingerprint.clone())
+    }
+
+    /// Whether this is not the first run.
+    pub(crate) fn has_run(&self) -> bool {
+        self.past.get() > 0
+    }
 }
 
 /// Runs a command that starts programs, and checks them; `roots` are the user's sources.
 pub(crate) fn run(
     command: &mut Command,
-    directory: &Path,
     roots: &[PathBuf],
     args: &recorded::Args,
 ) -> anyhow::Result<(ExitStatus, Exit)> {
-    command.envs(recorded::environment(args, directory));
-    if args.watch.online {
-        return online::run(command, directory, roots, args);
+    let runs = args.watch.runs;
+    let noise = args.noise.or((runs > 1).then_some(NOISE));
+    command.env("ATOMSAN_NOISE", noise.unwrap_or(0).to_string());
+    let first = args
+        .watch
+        .noise_seed
+        .unwrap_or_else(|| u64::from(std::process::id()));
+    let (mut status, mut exit) = (None, Exit::Clean);
+    for run in 0..runs {
+        let seed = first + run;
+        command.env("ATOMSAN_NOISE_SEED", seed.to_string());
+        args.watch.past.set(run);
+        let (ended, found) = once(command, roots, args)?;
+        if found != Exit::Clean {
+            if noise.is_some() && !args.render.json && exit == Exit::Clean {
+                let noise = noise.unwrap_or(NOISE);
+                anstream::eprintln!(
+                    "atomsan: found with --noise={noise} --noise-seed {seed}, run {} of {runs}",
+                    run + 1
+                );
+            }
+            exit = found;
+        }
+        // The first run that fails says how.
+        if status.is_none_or(|status: ExitStatus| status.success()) {
+            status = Some(ended);
+        }
+    }
+    let status = status.context("no run was asked for")?;
+    Ok((status, exit))
+}
+
+fn once(
+    command: &mut Command,
+    roots: &[PathBuf],
+    args: &recorded::Args,
+) -> anyhow::Result<(ExitStatus, Exit)> {
+    let recordings = recorded::directory()?;
+    command.envs(recorded::environment(args, recordings.path()));
+    if args.is_online() {
+        return online::run(command, recordings.path(), roots, args);
     }
     let status = command
         .status()
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    let found = recorded::check_all(directory, roots, args)?;
+    let found = recorded::check_all(recordings.path(), roots, args)?;
     Ok((status, found))
 }

@@ -64,13 +64,13 @@ pub(crate) const MODES: &[Mode] = &[
         command: &[],
         environment: &[],
     },
-    // What a first run does in the program: edges between threads, and no log of accesses.
+    // What a first run does in the program: calls and edges between threads, and no accesses.
     Mode {
-        name: "edges",
+        name: "first",
         build: Build::Instrumented,
         runtime: Runtime::Atomsan,
         command: &[],
-        environment: &[("ATOMSAN_EDGES_ONLY", "1")],
+        environment: &[("ATOMSAN_LOGS", "0")],
     },
     // A single run, checked by another process while it lasts, which is measured too.
     Mode {

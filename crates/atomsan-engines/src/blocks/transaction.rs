@@ -415,7 +415,7 @@ mod tests {
     impl Fed {
         fn new() -> Fed {
             let mut running = Running::new(false);
-            running.start(FunctionId(0), SiteId::UNKNOWN, 0, HeldLocks::default());
+            running.start(FunctionId(0), Entry::default(), 0, HeldLocks::default());
             Fed {
                 running,
                 held: Held::default(),
@@ -432,14 +432,14 @@ mod tests {
                     stack: StackId::EMPTY,
                     event: Event {
                         thread: ThreadId(0),
-                        site: SiteId(1),
+                        site: atomsan_trace::SiteId(1),
                         op,
                     },
                 };
                 self.index += 1;
                 if let Some(var) = op.var() {
                     self.running
-                        .access(var, &at, &self.moments, &mut self.locksets);
+                        .access(var, &at, (&self.moments, &[]), &mut self.locksets);
                 } else {
                     self.held.step(at.index, &at.event, &mut self.locksets);
                     let held = self.held.locks(ThreadId(0));

@@ -142,17 +142,17 @@ impl Icd {
         self.log_event(at);
     }
 
-    /// The thread's regular transaction has ended before the event at `index`. Whether it is in a
-    /// component of several transactions, which the graph then has.
-    pub fn end(&mut self, thread: ThreadId, index: u64) -> bool {
+    /// The thread's regular transaction has ended before the event at `index`; its component is to
+    /// be looked for.
+    pub fn end(&mut self, thread: ThreadId, index: u64) {
         let state = self.thread(thread);
         match (state.open, state.current) {
             (Open::Regular, Some(tx)) => {
                 state.open = Open::Nothing;
                 self.idg.close(tx, index);
-                self.idg.find_component(tx)
+                self.idg.look_for(tx);
             }
-            _ => false,
+            _ => {}
         }
     }
 
@@ -473,7 +473,8 @@ mod tests {
 
         fn end(&mut self, thread: u32) -> bool {
             let index = self.index + 1;
-            self.icd.end(ThreadId(thread), index)
+            self.icd.end(ThreadId(thread), index);
+            self.icd.idg.is_due(1) && !self.icd.idg.components().is_empty()
         }
 
         /// The longest log.

@@ -4,7 +4,10 @@
 //!
 //! * **Components.** When the last transaction of a cycle finishes, all edges of the cycle are
 //!   there. So it is enough to look for the strongly connected component of each transaction that
-//!   finishes, and to look at finished transactions only (section 3.2.3).
+//!   finishes, and to look at finished transactions only (section 3.2.3). Later is as good: where
+//!   a search is long (a thousand threads have each reached half a million transactions), the next
+//!   one waits until enough transactions have finished to share it ([`Idg::is_due`]), and each
+//!   of them costs a fixed number of steps.
 //! * **Reclaiming.** A finished transaction that no open one reaches will never be reached by one:
 //!   a path from an open transaction would have a first edge that leads to a finished one, and
 //!   that edge would have to be there already. So it is in no cycle to come. Whatever
@@ -61,6 +64,8 @@ struct Node {
     out: Vec<u32>,
     /// No edges leave it any more.
     retired: bool,
+    /// It has finished, and its component has not been looked for.
+    pending: bool,
     /// The search that saw the node last, and what it noted.
     search: u64,
     number: u32,
@@ -78,12 +83,22 @@ pub struct Idg {
     /// The transactions of the component found last.
     component: Vec<u32>,
     path: Vec<(u32, u32)>,
+    /// The transactions whose components have not been looked for.
+    pending: Vec<u32>,
+    /// What the last search and what followed from it cost.
+    cost: usize,
     /// How much there is (transactions and their logs), and how much makes sweeping worthwhile.
     weight: usize,
     limit: usize,
     edges: u64,
 }
 
+/// A strongly connected component of more than one transaction.
+#[derive(Debug)]
+pub struct Component(Vec<u32>);
+
+/// How many steps of a search a transaction pays for.
+const STEPS: usize = 64;
 /// Sweeping less than this is not worthwhile.
 const LEAST_LIMIT: usize = 1 << 14;
 /// The number of a node whose component is complete.
@@ -102,6 +117,7 @@ impl Idg {
                     transaction: None,
                     out: Vec::new(),
                     retired: false,
+                    pending: false,
                     search: 0,
                     number: 0,
                     lowest: 0,
@@ -190,18 +206,51 @@ impl Idg {
         }
     }
 
-    /// Looks for the strongly connected component of a transaction that has just finished, among
-    /// finished transactions. Whether it has more than one transaction; [`Idg::component`] has
-    /// them then.
-    pub fn find_component(&mut self, tx: Tx) -> bool {
+    /// The component of a transaction that has finished is to be looked for.
+    pub fn look_for(&mut self, tx: Tx) {
+        let Some(node) = self.nodes.get_mut(tx.slot as usize) else {
+            return;
+        };
+        if node.generation == tx.generation && !node.out.is_empty() && !node.pending {
+            node.pending = true;
+            self.pending.push(tx.slot);
+        }
+    }
+
+    /// Whether a [search](Idg::components) is worth what the last one did cost; `patience` is how
+    /// many transactions must wait for it at least.
+    pub fn is_due(&self, patience: usize) -> bool {
+        self.pending.len() >= patience.max(self.cost / STEPS)
+    }
+
+    /// The strongly connected components of several finished transactions that have one in them
+    /// whose component was to be looked for.
+    pub fn components(&mut self) -> Vec<Component> {
+        self.search += 1;
+        self.cost = 0;
         self.component.clear();
-        if self.get(tx).is_none() || self.nodes[tx.slot as usize].out.is_empty() {
-            return false;
+        let mut found = Vec::new();
+        let mut next = 0;
+        let pending = std::mem::take(&mut self.pending);
+        for &slot in &pending {
+            if self.nodes[slot as usize].search != self.search {
+                self.tarjan(slot, &mut next, &mut found);
+            }
         }
-        self.tarjan(tx.slot);
-        if self.component.len() < 2 {
-            return false;
+        for slot in pending {
+            self.nodes[slot as usize].pending = false;
         }
+        found
+    }
+
+    /// Adds to what the last search did cost.
+    pub fn spend(&mut self, steps: usize) {
+        self.cost += steps;
+    }
+
+    /// Makes this the component that [`Idg::component`] has.
+    pub fn select(&mut self, component: Component) {
+        self.component = component.0;
         let nodes = &mut self.nodes;
         let began = |slot: &u32| {
             let transaction = nodes[*slot as usize].transaction.as_ref();
@@ -215,34 +264,6 @@ impl Idg {
             node.search = self.search;
             node.number = number as u32;
         }
-        true
-    }
-
-    /// The strongly connected components of more than one transaction that these transactions
-    /// reach, among finished transactions; each in the order in which its transactions began.
-    /// One search for all of them.
-    pub fn find_components(&mut self, of: &[Tx]) -> Vec<Vec<Tx>> {
-        let mut found: Vec<Vec<Tx>> = Vec::new();
-        let mut next = 0;
-        self.component.clear();
-        self.search += 1;
-        for &tx in of {
-            let node = &self.nodes[tx.slot as usize];
-            let finished = self.get(tx).is_some_and(|tx| tx.ended.is_some());
-            if finished && node.search != self.search && !node.retired {
-                self.visit(tx.slot, &mut next);
-                self.explore(&mut next, |idg, members| {
-                    if members.len() > 1 {
-                        found.push(members.iter().map(|&slot| idg.handle(slot)).collect());
-                    }
-                });
-            }
-        }
-        let began = |tx: &Tx| self.get(*tx).map_or(0, |tx| tx.began.index);
-        for component in &mut found {
-            component.sort_unstable_by_key(began);
-        }
-        found
     }
 
     /// The component found last, in the order in which its transactions began.
@@ -258,26 +279,13 @@ impl Idg {
         inside.then_some(node.number as usize)
     }
 
-    /// Tarjan's algorithm from one node; leaves the node's own component in `component`.
-    fn tarjan(&mut self, root: u32) {
-        self.search += 1;
-        let mut next = 0;
-        let mut own = Vec::new();
-        self.visit(root, &mut next);
-        // The root's own component is complete last.
-        self.explore(&mut next, |_, members| {
-            own.clear();
-            own.extend_from_slice(members);
-        });
-        self.component = own;
-    }
-
-    /// Explores what the node on the path reaches; `complete` is told each component, as soon as
-    /// all of it is known.
-    fn explore(&mut self, next: &mut u32, mut complete: impl FnMut(&Idg, &[u32])) {
+    /// Tarjan's algorithm, from one node on.
+    fn tarjan(&mut self, root: u32, next: &mut u32, found: &mut Vec<Component>) {
+        self.visit(root, next);
         while let Some(&mut (slot, ref mut edge)) = self.path.last_mut() {
             let at = *edge as usize;
             *edge += 1;
+            self.cost += 1;
             if let Some(&successor) = self.nodes[slot as usize].out.get(at) {
                 let node = &self.nodes[successor as usize];
                 if node.search != self.search {
@@ -300,14 +308,7 @@ impl Idg {
                 parent.lowest = parent.lowest.min(lowest);
             }
             if lowest == number {
-                let start = self.component.iter().rposition(|&member| member == slot);
-                let start = start.unwrap_or(0);
-                complete(self, &self.component[start..]);
-                for at in start..self.component.len() {
-                    let member = self.component[at] as usize;
-                    self.nodes[member].number = IN_NO_PATH;
-                }
-                self.component.truncate(start);
+                self.complete(slot, found);
             }
         }
     }
@@ -322,13 +323,30 @@ impl Idg {
         self.path.push((slot, 0));
     }
 
+    /// The component of which `root` was visited first is complete.
+    fn complete(&mut self, root: u32, found: &mut Vec<Component>) {
+        let from = self.component.iter().rposition(|&slot| slot == root);
+        let mut pending = false;
+        let members = from.unwrap_or(0)..;
+        for &slot in &self.component[members.clone()] {
+            let node = &mut self.nodes[slot as usize];
+            node.number = IN_NO_PATH;
+            pending |= node.pending;
+        }
+        let members = self.component.drain(members);
+        if pending && members.len() > 1 {
+            found.push(Component(members.collect()));
+        }
+    }
+
     /// Retires all but the youngest `keep` transactions of the component found last: they will not
     /// be in a component again. What only they reach will be reclaimed.
     pub fn retire(&mut self, keep: usize) {
         let old = self.component.len().saturating_sub(keep);
-        for slot in std::mem::take(&mut self.component).drain(..old) {
-            self.retire_one(slot);
+        for at in 0..old {
+            self.retire_one(self.component[at]);
         }
+        self.component.drain(..old);
     }
 
     /// Retires transactions: they will not be in a component again.
@@ -355,12 +373,14 @@ impl Idg {
         self.weight >= self.limit.max(LEAST_LIMIT)
     }
 
-    /// Reclaims what none of the open transactions reaches.
+    /// Reclaims what none of the open transactions reaches, nor one whose component has not been
+    /// looked for.
     pub fn sweep(&mut self, open: impl Iterator<Item = Tx>) {
         self.search += 1;
         let mut todo: Vec<u32> = open
             .filter(|&tx| self.get(tx).is_some())
             .map(|tx| tx.slot)
+            .chain(self.pending.iter().copied())
             .collect();
         while let Some(slot) = todo.pop() {
             let node = &mut self.nodes[slot as usize];

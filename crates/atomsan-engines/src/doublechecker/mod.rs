@@ -71,6 +71,8 @@ pub struct Options {
     /// are forgotten; what is lost are further violations whose cycles span half of the limit. The
     /// verdict is not affected, it is known by then.
     pub component_limit: usize,
+    /// How many transactions must have finished, at least, before their components are looked for.
+    pub patience: usize,
 }
 
 impl Default for Options {
@@ -80,6 +82,7 @@ impl Default for Options {
             granularity: Granularity::Variable,
             sync_edges: true,
             component_limit: 512,
+            patience: 1,
         }
     }
 }
@@ -271,7 +274,17 @@ impl DoubleChecker {
 
     /// A regular transaction ends before position `index`.
     fn end(&mut self, thread: ThreadId, index: u64, cx: &mut Context<'_>) {
-        if self.icd.end(thread, index) {
+        self.icd.end(thread, index);
+        if self.icd.idg().is_due(self.options.patience) {
+            self.components(cx);
+        }
+    }
+
+    /// Looks for the components of the transactions that have finished.
+    #[cold]
+    fn components(&mut self, cx: &mut Context<'_>) {
+        for component in self.icd.idg_mut().components() {
+            self.icd.idg_mut().select(component);
             self.component(cx);
         }
     }
@@ -284,7 +297,11 @@ impl DoubleChecker {
         }
         if self.options.mode != Mode::FirstRun {
             let size = self.icd.idg().component().len();
-            if self.pcd.check(&mut self.icd, cx) && size > self.options.component_limit {
+            let before = self.pcd.work().entries;
+            let violated = self.pcd.check(&mut self.icd, cx);
+            let entries = self.pcd.work().entries - before;
+            self.icd.idg_mut().spend(entries as usize);
+            if violated && size > self.options.component_limit {
                 self.icd.idg_mut().retire(self.options.component_limit / 2);
             }
             return;
@@ -330,8 +347,9 @@ impl Engine for DoubleChecker {
 
     fn finish(&mut self, cx: &mut Context<'_>) {
         for thread in self.icd.finish(self.length) {
-            self.end(thread, self.length, cx);
+            self.icd.end(thread, self.length);
         }
+        self.components(cx);
     }
 
     fn product(&self, _names: &Names) -> Option<String> {

@@ -246,6 +246,15 @@ proptest! {
 
 proptest! {
     #![proptest_config(cases(30_000))]
+    /// Components that are looked for late are the same, or parts of larger ones.
+    #[test]
+    fn patience(trace in random::traces(Shape::small()), patience in 2..12usize) {
+        agree(&trace, &Options { patience, ..Options::default() })?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(30_000))]
     #[test]
     fn locks_with_discipline(trace in random::traces(Shape {
         disciplined: true, length: 60, threads: 3, ..Shape::small()
@@ -598,7 +607,8 @@ fn a_component_with_violations_does_not_grow_for_ever() {
     let (verdict, components) = watch(&trace, Options::default());
     assert_eq!(verdict.findings.len(), 1);
     let largest = components.iter().map(|c| c.members.len()).max().unwrap();
-    assert_eq!(largest, 513);
+    // One more than the limit, and the few that waited for the same search.
+    assert!((513..540).contains(&largest), "{largest}");
     let velodrome = trace.run(Velodrome::new(velodrome::Options::default()));
     assert!(verdict.total >= velodrome.total, "nothing was lost by it");
 }

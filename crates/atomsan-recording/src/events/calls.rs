@@ -246,14 +246,14 @@ impl Translator {
         if was == 0 && place.inlined == 0 {
             return;
         }
-        let operation = (place.location, record.kind, record.subject);
+        let operation = (place.location, record.kind as u8, record.subject);
         let back = was == place.inlined && place.line < call.line;
         let again = back || call.seen.contains(&operation);
         call.line = place.line;
         if again || was == 0 {
             call.seen.clear();
         }
-        call.seen.push(operation);
+        call.seen.insert(operation);
         call.inlined = place.inlined;
         if was == place.inlined && !again {
             return;

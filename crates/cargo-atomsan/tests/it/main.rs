@@ -2,6 +2,7 @@
 
 mod annotations;
 mod check;
+mod online;
 mod programs;
 mod published;
 mod recording;
