@@ -178,7 +178,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
         && let Some(before) = before
     {
         let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
-        if turn % 512 == 0 {
+        if turn.is_multiple_of(512) {
             let at = RETURNED_RING + turn as usize % RING_LEN * 8;
             platform::allocate_file(FILE.load(Ordering::Relaxed), at & !4095, 2 * 4096);
         }
