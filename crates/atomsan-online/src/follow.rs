@@ -166,8 +166,18 @@ impl Follower {
         if self.threads.len() < slots {
             self.threads.resize_with(slots, Thread::default);
         }
-        for slot in 1..slots {
+        // Chunks have positions in the order in which they were handed out, so what is furthest
+        // behind is about the oldest. A log that is followed far ahead of the others would keep
+        // alive what they will end.
+        while let Some(slot) = (1..slots)
+            .filter(|&slot| self.live.has_more(slot))
+            .min_by_key(|&slot| self.live.position(slot))
+        {
+            let before = self.live.position(slot);
             self.follow(slot)?;
+            if self.live.position(slot) == before {
+                break;
+            }
         }
         let news = self.records > before;
         if !news {
@@ -229,8 +239,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Runs through a log until a position, or until another one has to be followed to a
-    /// position.
+    /// Runs through a log until a position, or through what is at hand of it; or until another one
+    /// has to be followed to a position.
     fn run(&mut self, slot: usize, until: u64) -> io::Result<Option<(usize, u64)>> {
         loop {
             let (words, mut at, start) = self.live.take(slot)?;
@@ -271,7 +281,7 @@ impl Follower {
             }
             self.live.put(slot, words, at);
             self.tidy();
-            if waits.is_some() {
+            if waits.is_some() || until == u64::MAX {
                 return Ok(waits);
             }
         }

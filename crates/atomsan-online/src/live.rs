@@ -129,6 +129,12 @@ impl Live {
         self.logs.get(slot).map_or(u64::MAX, Log::position)
     }
 
+    /// Whether a log goes on behind what has been taken.
+    pub(crate) fn has_more(&self, slot: usize) -> bool {
+        let log = &self.logs[slot];
+        log.at < log.words.len() || log.read < log.published
+    }
+
     /// Takes the words at hand out, with how many of them were taken before and the position of
     /// the first; the caller gives them back ([`Live::put`]). A word 0 ends them.
     pub(crate) fn take(&mut self, slot: usize) -> io::Result<(Vec<u64>, usize, u64)> {

@@ -30,7 +30,7 @@ findings.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// cargo's subcommand, or `clean`, `setup`, `show-env`
+    /// cargo's subcommand, or `yields`, `clean`, `setup`, `show-env`
     #[arg(value_name = "SUBCOMMAND")]
     subcommand: String,
 
@@ -64,7 +64,11 @@ const ALWAYS: &[&str] = &[
     "--check-cfg=cfg(atomsan)",
 ];
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(mut args: Args) -> anyhow::Result<Exit> {
+    if args.subcommand == "yields" {
+        args.subcommand = "run".to_owned();
+        args.recorded.ask_for_yields();
+    }
     let workspace = workspace()?;
     match args.subcommand.as_str() {
         "clean" => {

@@ -42,6 +42,7 @@ Examples:
   atomsan gen --events 1000000 -o t.atrace    a random trace
   atomsan cc prog.c -o prog                   compile C for checking; `c++` for C++
   atomsan run ./prog                          run it and check what its threads did
+  atomsan yields ./prog                       where other threads matter
 
 Exit status: 0 clean, 66 findings, 2 wrong usage, 1 anything else that failed.";
 
@@ -64,6 +65,8 @@ enum Command {
     Convert(convert::Args),
     Gen(generate::Args),
     Run(run::Args),
+    /// Run a program and print where other threads matter, and its interference density
+    Yields(run::Args),
     #[command(hide = true)]
     Recorded(recorded::Recorded),
     Cargo(cargo::Args),
@@ -95,8 +98,12 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Convert(args) => convert::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Yields(mut args) => {
+            args.recorded.ask_for_yields();
+            run::run(&args)
+        }
         Command::Recorded(args) => recorded::run(&args),
-        Command::Cargo(args) => cargo::run(&args),
+        Command::Cargo(args) => cargo::run(args),
         Command::Cc(args) => cc::run(Language::C, &args),
         Command::Cpp(args) => cc::run(Language::Cpp, &args),
     }

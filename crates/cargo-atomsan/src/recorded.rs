@@ -6,10 +6,12 @@ use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
 use crate::output::{self, Output};
+use crate::products::Products;
 use crate::render;
 use crate::{online, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
+use atomsan_engines::cooperability::density::Density;
 use atomsan_recording::file::Counters;
 use atomsan_recording::{Events, Options, Recording};
 use atomsan_report::{Rank, Report};
@@ -67,9 +69,19 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) flags: engines::Flags,
+
+    /// Whether yields are asked for, and not findings.
+    #[arg(skip)]
+    yields: bool,
 }
 
 impl Args {
+    /// Asks for the places where other threads matter, and nothing else.
+    pub(crate) fn ask_for_yields(&mut self) {
+        self.engine = vec!["silver".to_owned()];
+        self.yields = true;
+    }
+
     /// Whether the program is checked while it runs.
     pub(crate) fn is_online(&self) -> bool {
         self.watch.online || self.flags.first_run.is_some()
@@ -203,6 +215,8 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
     let mut out = destination(args)?;
     let mut exit = Exit::Clean;
     let mut seen = Seen::default();
+    let mut products = Products::default();
+    let mut densities = Vec::new();
     for file in files {
         let recording = Recording::open(file)?;
         let started = Instant::now();
@@ -222,6 +236,11 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
                 stats: false,
             },
         );
+        products.add(&checker)?;
+        if args.yields {
+            densities.push(density(&checker));
+            document.findings.clear();
+        }
         let shown = |report: &Report| {
             (args.all || report.rank > Rank::Low)
                 && (args.watch.runs == 1 || args.watch.is_new(report))
@@ -241,10 +260,35 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
         }
         seen.add(&counters, checker.events(), reports.len());
     }
+    products.write(&args.flags, &mut out, args.render.json)?;
     if !args.render.json && !files.is_empty() {
-        out.write(|out| writeln!(out, "{seen}"))?;
+        for density in densities {
+            out.write(|out| write!(out, "interference density:\n{density}"))?;
+        }
+        if !args.yields {
+            out.write(|out| writeln!(out, "{seen}"))?;
+        }
     }
     Ok(exit)
+}
+
+/// The interference density that silver has counted.
+fn density(checker: &Checker) -> Density {
+    let stats: Vec<_> = (checker.runs().iter())
+        .flat_map(|run| run.engine.stats())
+        .collect();
+    let stat = |name: &str| {
+        let found = stats.iter().find(|stat| stat.name == name);
+        found.map_or(0, |stat| stat.value)
+    };
+    Density {
+        threads: stat("threads"),
+        sites: stat("sites"),
+        preemptive: stat("preemptive points"),
+        atomic: stat("atomic points"),
+        cooperative: stat("cooperative points"),
+        inferred: stat("inferred points"),
+    }
 }
 
 /// Checks a recording.

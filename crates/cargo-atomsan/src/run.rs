@@ -19,7 +19,7 @@ Exit status: the program's own; 66 if it succeeded and there are findings.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    recorded: recorded::Args,
+    pub(crate) recorded: recorded::Args,
 
     /// The program and its arguments
     #[arg(
