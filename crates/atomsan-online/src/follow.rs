@@ -160,12 +160,8 @@ impl Follower {
     /// Follows all logs as far as they are written now; whether there was anything.
     pub fn advance(&mut self) -> io::Result<bool> {
         let before = self.records;
-        self.live.look()?;
-        let slots = self.live.slots();
-        self.transactions.resize(slots);
-        if self.threads.len() < slots {
-            self.threads.resize_with(slots, Thread::default);
-        }
+        self.see_threads()?;
+        let slots = self.threads.len();
         // Chunks have positions in the order in which they were handed out, so what is furthest
         // behind is about the oldest. A log that is followed far ahead of the others would keep
         // alive what they will end.
@@ -184,6 +180,17 @@ impl Follower {
             self.check();
         }
         Ok(news)
+    }
+
+    /// Looks which threads there are, and how far they are.
+    fn see_threads(&mut self) -> io::Result<()> {
+        self.live.look()?;
+        let slots = self.live.slots();
+        self.transactions.resize(slots);
+        if self.threads.len() < slots {
+            self.threads.resize_with(slots, Thread::default);
+        }
+        Ok(())
     }
 
     /// Checks and drops what has become enough.
@@ -215,10 +222,20 @@ impl Follower {
             match self.run(slot, until)? {
                 None => {
                     following.pop();
+                    // A log that ends before an edge out of it was damaged.
+                    let short = until != u64::MAX && self.live.position(slot) < until;
+                    if let Some(&(waits, _)) = following.last().filter(|_| short) {
+                        self.skip(waits)?;
+                    }
                 }
                 Some((from, position)) => {
                     let circle = following.iter().any(|&(slot, _)| slot == from);
-                    self.live.look_at(from)?;
+                    if from < self.threads.len() {
+                        self.live.look_at(from)?;
+                    } else {
+                        // It has started since.
+                        self.see_threads()?;
+                    }
                     if circle || from >= self.threads.len() {
                         // No edge of the runtime is like that.
                         self.skip(slot)?;

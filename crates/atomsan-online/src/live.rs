@@ -124,9 +124,10 @@ impl Live {
         Ok(())
     }
 
-    /// The position of a slot's next record that is at hand or will come.
+    /// The position of a slot's next record that is at hand or will come; 0 if nothing is known of
+    /// the slot.
     pub(crate) fn position(&self, slot: usize) -> u64 {
-        self.logs.get(slot).map_or(u64::MAX, Log::position)
+        self.logs.get(slot).map_or(0, Log::position)
     }
 
     /// Whether a log goes on behind what has been taken.
