@@ -3,6 +3,7 @@
 
 mod bench_runtime;
 mod bench_trace;
+mod corpus;
 mod test;
 
 use std::process::ExitCode;
@@ -10,7 +11,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask test           everything CI checks: format, lints, documentation, tests
 cargo xtask bench trace    how fast traces are checked, and how that grows
-cargo xtask bench runtime  what checking a running program costs; --help says more";
+cargo xtask bench runtime  what checking a running program costs; --help says more
+cargo xtask corpus         which published bugs are found; --quick, or names of drivers";
 
 /// Why a chore failed.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -20,6 +22,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["test"] => test::run(),
+        ["corpus", rest @ ..] => corpus::run(rest),
         ["bench", "trace", rest @ ..] => bench_trace::run(rest),
         ["bench", "runtime", rest @ ..] => bench_runtime::run(rest),
         ["help" | "--help" | "-h"] | [] => {

@@ -160,20 +160,37 @@ impl Follower {
     /// Follows all logs as far as they are written now; whether there was anything.
     pub fn advance(&mut self) -> io::Result<bool> {
         let before = self.records;
-        self.live.look()?;
-        let slots = self.live.slots();
-        self.transactions.resize(slots);
-        if self.threads.len() < slots {
-            self.threads.resize_with(slots, Thread::default);
-        }
-        for slot in 1..slots {
+        self.see_threads()?;
+        let slots = self.threads.len();
+        // Chunks have positions in the order in which they were handed out, so what is furthest
+        // behind is about the oldest. A log that is followed far ahead of the others would keep
+        // alive what they will end.
+        while let Some(slot) = (1..slots)
+            .filter(|&slot| self.live.has_more(slot))
+            .min_by_key(|&slot| self.live.position(slot))
+        {
+            let before = self.live.position(slot);
             self.follow(slot)?;
+            if self.live.position(slot) == before {
+                break;
+            }
         }
         let news = self.records > before;
         if !news {
             self.check();
         }
         Ok(news)
+    }
+
+    /// Looks which threads there are, and how far they are.
+    fn see_threads(&mut self) -> io::Result<()> {
+        self.live.look()?;
+        let slots = self.live.slots();
+        self.transactions.resize(slots);
+        if self.threads.len() < slots {
+            self.threads.resize_with(slots, Thread::default);
+        }
+        Ok(())
     }
 
     /// Checks and drops what has become enough.
@@ -205,10 +222,20 @@ impl Follower {
             match self.run(slot, until)? {
                 None => {
                     following.pop();
+                    // A log that ends before an edge out of it was damaged.
+                    let short = until != u64::MAX && self.live.position(slot) < until;
+                    if let Some(&(waits, _)) = following.last().filter(|_| short) {
+                        self.skip(waits)?;
+                    }
                 }
                 Some((from, position)) => {
                     let circle = following.iter().any(|&(slot, _)| slot == from);
-                    self.live.look_at(from)?;
+                    if from < self.threads.len() {
+                        self.live.look_at(from)?;
+                    } else {
+                        // It has started since.
+                        self.see_threads()?;
+                    }
                     if circle || from >= self.threads.len() {
                         // No edge of the runtime is like that.
                         self.skip(slot)?;
@@ -229,8 +256,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Runs through a log until a position, or until another one has to be followed to a
-    /// position.
+    /// Runs through a log until a position, or through what is at hand of it; or until another one
+    /// has to be followed to a position.
     fn run(&mut self, slot: usize, until: u64) -> io::Result<Option<(usize, u64)>> {
         loop {
             let (words, mut at, start) = self.live.take(slot)?;
@@ -271,7 +298,7 @@ impl Follower {
             }
             self.live.put(slot, words, at);
             self.tidy();
-            if waits.is_some() {
+            if waits.is_some() || until == u64::MAX {
                 return Ok(waits);
             }
         }

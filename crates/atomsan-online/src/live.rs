@@ -124,9 +124,16 @@ impl Live {
         Ok(())
     }
 
-    /// The position of a slot's next record that is at hand or will come.
+    /// The position of a slot's next record that is at hand or will come; 0 if nothing is known of
+    /// the slot.
     pub(crate) fn position(&self, slot: usize) -> u64 {
-        self.logs.get(slot).map_or(u64::MAX, Log::position)
+        self.logs.get(slot).map_or(0, Log::position)
+    }
+
+    /// Whether a log goes on behind what has been taken.
+    pub(crate) fn has_more(&self, slot: usize) -> bool {
+        let log = &self.logs[slot];
+        log.at < log.words.len() || log.read < log.published
     }
 
     /// Takes the words at hand out, with how many of them were taken before and the position of

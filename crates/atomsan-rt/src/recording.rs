@@ -1,8 +1,9 @@
 //! The file that everything goes into, and the chunks that threads take from it.
 //!
-//! The file is mapped as a whole, once, far beyond its end; a chunk is given room in the file
-//! before anybody writes to it, so a full disk is a message of the kernel and not a fault. What
-//! other threads and a follower see of a log is its *position*, in the slot's entry.
+//! The file has the size of the budget from the start, and no room on the disk; it is mapped as a
+//! whole, once, and its descriptor closed. A chunk is given room before anybody writes to it, so a
+//! full disk is a message of the kernel and not a fault. What other threads and a follower see of a
+//! log is its *position*, in the slot's entry.
 //!
 //! # Chunks that are used again
 //!
@@ -16,13 +17,12 @@ use crate::format::{
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
 use crate::platform;
-use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
-static FILE: AtomicI32 = AtomicI32::new(-1);
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
@@ -50,14 +50,16 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool 
     }
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
-    let ring = || platform::allocate_file(fd, RETURNED_RING, RING_LEN * 8);
-    if base.is_null() || !platform::allocate_file(fd, 0, SLOT_ENTRIES) || (followed && !ring()) {
+    let at = base as usize;
+    let ring = || platform::allocate_file(at, RETURNED_RING, RING_LEN * 8);
+    if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
     }
     BASE.store(base as usize, Ordering::Release);
     SIZE.store(size, Ordering::Relaxed);
-    FILE.store(fd, Ordering::Relaxed);
+    // The program's descriptors stay as they were; it may close all of them.
+    platform::close(fd);
     counter(header::PID).store(platform::process_id(), Ordering::Relaxed);
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
@@ -87,7 +89,7 @@ pub(crate) fn counter(offset: usize) -> &'static AtomicU64 {
 pub(crate) fn prepare_slot(slot: usize) -> bool {
     counter(header::HIGHEST_SLOT).fetch_max(slot as u64, Ordering::Relaxed);
     let at = SLOT_ENTRIES + slot.min(SLOTS) * ENTRY_SIZE;
-    platform::allocate_file(FILE.load(Ordering::Relaxed), at & !4095, 4096)
+    platform::allocate_file(BASE.load(Ordering::Relaxed), at & !4095, 4096)
 }
 
 /// The position of a slot's log; 0 in a slot that nobody has used.
@@ -114,7 +116,7 @@ fn fresh(size: usize) -> Option<usize> {
             Err(now) => at = now,
         }
     }
-    platform::allocate_file(FILE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
+    platform::allocate_file(BASE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
 }
 
 fn ring(turn: u64) -> &'static AtomicU64 {
@@ -180,7 +182,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
         let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
         if turn.is_multiple_of(512) {
             let at = RETURNED_RING + turn as usize % RING_LEN * 8;
-            platform::allocate_file(FILE.load(Ordering::Relaxed), at & !4095, 2 * 4096);
+            platform::allocate_file(BASE.load(Ordering::Relaxed), at & !4095, 2 * 4096);
         }
         let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
         ring(turn).store(number as u64, Ordering::Release);

@@ -1,24 +1,24 @@
 //! Checking a program while it runs (`--online`).
 //!
 //! This process follows every recording that appears in the directory, so the program, its
-//! children and their exits are left alone, and what was found before a crash has been told.
+//! children and their exits are left alone, and what was found before a crash has been told: in a
+//! line as soon as it is found, and in full at the end.
 
 use crate::document::{About, document};
 use crate::exit::Exit;
-use crate::output::{self, Output};
 use crate::recorded::{self, Seen};
-use crate::render;
+use crate::{child, output};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_online::{Follower, Options};
-use atomsan_report::{Rank, Report};
+use atomsan_recording::Options as Sources;
+use atomsan_report::{Document, Rank, Report};
 use atomsan_trace::Spec;
-use std::collections::BTreeMap;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Room for logs on their way from the program to the check.
 pub(crate) const LOGS: u64 = 64 << 20;
@@ -28,18 +28,18 @@ const KEPT: u64 = 256 << 20;
 /// All processes of a program.
 struct Watch<'a> {
     directory: &'a Path,
-    roots: &'a [PathBuf],
-    spec: &'a Spec,
+    sources: &'a Sources,
+    spec: Spec,
     args: &'a recorded::Args,
     processes: BTreeMap<PathBuf, Process>,
-    out: Output,
+    started: Instant,
 }
 
 struct Process {
     follower: Follower,
     /// How many violations have been looked at.
     told: u64,
-    /// Those that have been shown.
+    /// Those that have been told.
     shown: HashSet<String>,
 }
 
@@ -47,36 +47,30 @@ struct Process {
 pub(crate) fn run(
     command: &mut Command,
     directory: &Path,
-    roots: &[PathBuf],
+    sources: &Sources,
     args: &recorded::Args,
-) -> anyhow::Result<(ExitStatus, Exit)> {
-    let spec = recorded::spec(args)?;
+    last: &Path,
+) -> anyhow::Result<(ExitStatus, Option<Exit>)> {
     let mut watch = Watch {
         directory,
-        roots,
-        spec: &spec,
+        sources,
+        spec: args.spec()?,
         args,
         processes: BTreeMap::new(),
-        out: recorded::destination(args)?,
+        started: Instant::now(),
     };
-    let started = Instant::now();
-    let mut child = command
-        .spawn()
+    let status = child::run_while(command, directory, || watch.advance())
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    let mut idle = Duration::ZERO;
-    let status = loop {
-        if watch.advance()? {
-            idle = Duration::ZERO;
-            continue;
-        }
-        if let Some(status) = child.try_wait().context("cannot wait for the program")? {
-            break status;
-        }
-        idle = (idle + Duration::from_micros(100)).min(Duration::from_millis(2));
-        std::thread::sleep(idle);
+    while watch.advance()? {}
+    if watch.processes.is_empty() {
+        return Ok((status, None));
+    }
+    let (documents, seen, first_run) = watch.finish()?;
+    let exit = match &args.flags.first_run {
+        Some(path) => write_first_run(path, first_run, args)?,
+        None => recorded::conclude(documents, seen, args, last)?,
     };
-    let exit = watch.finish(started)?;
-    Ok((status, exit))
+    Ok((status, Some(exit)))
 }
 
 impl Watch<'_> {
@@ -86,7 +80,7 @@ impl Watch<'_> {
         let mut news = false;
         for process in self.processes.values_mut() {
             news |= process.follower.advance()?;
-            process.tell(&mut self.out, self.args)?;
+            process.tell(self.args);
         }
         Ok(news)
     }
@@ -97,7 +91,7 @@ impl Watch<'_> {
                 continue;
             }
             let options = Options {
-                recording: recorded::options(self.roots, self.args),
+                recording: self.args.options(self.sources),
                 spec: self.spec.clone(),
                 memory: self.args.memory.unwrap_or(KEPT) as usize,
                 first_run: self.args.flags.first_run.is_some(),
@@ -118,132 +112,120 @@ impl Watch<'_> {
         Ok(())
     }
 
-    fn finish(&mut self, started: Instant) -> anyhow::Result<Exit> {
-        while self.advance()? {}
+    fn finish(&mut self) -> anyhow::Result<(Vec<Document>, Seen, StaticInfo)> {
+        let mut documents = Vec::new();
         let mut seen = Seen::default();
-        let mut exit = Exit::Clean;
         let mut first_run = StaticInfo::default();
         for process in self.processes.values_mut() {
             process.follower.finish()?;
-            process.tell(&mut self.out, self.args)?;
             first_run.unite(process.follower.static_info().clone());
             let summary = process.follower.summary();
-            let mut warnings = recorded::warnings(&summary.counters);
-            if summary.forgotten > 0 {
-                warnings.push(format!(
-                    "{} events did not fit into --memory; the oldest were forgotten",
-                    output::grouped(summary.forgotten)
-                ));
-            }
+            let mut counters = summary.counters;
+            counters.dropped += summary.forgotten;
             let mut document = document(
                 process.follower.checker(),
                 About {
-                    file: recorded::program(process.follower.maps()).unwrap_or_default(),
-                    process: Some(summary.counters.pid),
-                    seconds: started.elapsed().as_secs_f64(),
-                    warnings,
+                    file: program(process.follower.maps()).unwrap_or_default(),
+                    process: Some(counters.pid),
+                    seconds: self.started.elapsed().as_secs_f64(),
+                    warnings: recorded::warnings(&counters),
                     stats: false,
                 },
             );
             document.events = summary.records;
-            if let Some(summary) = document.engines.first_mut() {
+            if let Some(engine) = document.engines.first_mut() {
                 let stats = process.follower.stats().into_iter();
-                summary.stats = stats
+                engine.stats = stats
                     .map(|stat| (stat.name.to_owned(), stat.value.into()))
                     .collect();
             }
-            document
-                .findings
-                .retain(|report| is_shown(report, self.args));
-            let fails = |report: &Report| report.rank >= self.args.fail_on.into();
-            if document.findings.iter().any(fails) {
-                exit = Exit::Findings;
-            }
-            if self.args.render.json {
-                render::json(&mut self.out, std::slice::from_ref(&document))?;
-            }
             if self.args.watch.compare {
-                compare(&process.follower, self.roots, self.spec, self.args)?;
+                compare(&process.follower, self.sources, &self.spec, self.args)?;
             }
-            let forgotten = summary.forgotten;
-            let mut counters = summary.counters;
-            counters.dropped += forgotten;
-            seen.add(&counters, summary.records, document.findings.len());
+            seen.add(&counters, summary.records);
+            documents.push(document);
         }
-        if let Some(path) = &self.args.flags.first_run {
-            return self.first_run(path, first_run);
-        }
-        if !self.args.render.json && !self.processes.is_empty() {
-            self.out.write(|out| writeln!(out, "{seen}"))?;
-        }
-        Ok(exit)
+        Ok((documents, seen, first_run))
     }
 }
 
-impl Watch<'_> {
-    /// Writes what a first run has found, with what the runs before it found.
-    fn first_run(&mut self, path: &Path, mut found: StaticInfo) -> anyhow::Result<Exit> {
-        if self.args.watch.has_run()
-            && let Ok(text) = std::fs::read_to_string(path)
-        {
-            found.unite(StaticInfo::parse(path, &text)?);
-        }
-        std::fs::write(path, found.to_string())
-            .with_context(|| format!("cannot write to {}", path.display()))?;
-        let regions = found.regions.len();
-        let unary = if found.unary {
-            " and accesses outside of regions"
-        } else {
-            ""
-        };
-        self.out.write(|out| {
-            writeln!(
-                out,
-                "atomsan: a first run: {regions} regions{unary} to check in a second run"
-            )
-        })?;
-        Ok(Exit::Clean)
-    }
+/// The program: the first file that is mapped.
+fn program(maps: &str) -> Option<String> {
+    let path = maps
+        .lines()
+        .find_map(|line| Some(&line[line.find('/')?..]))?;
+    Some(path.to_owned())
 }
 
-fn is_shown(report: &Report, args: &recorded::Args) -> bool {
-    args.all || report.rank > Rank::Low
-}
-
-impl Process {
-    /// Tells what has been found since the last time.
-    fn tell(&mut self, out: &mut Output, args: &recorded::Args) -> anyhow::Result<()> {
-        let checker = self.follower.checker();
-        let total = checker.runs().iter().map(|run| run.findings.total()).sum();
-        if args.render.json || std::mem::replace(&mut self.told, total) == total {
-            return Ok(());
-        }
-        for report in reports(checker) {
-            if is_shown(&report, args)
-                && self.shown.insert(report.fingerprint.clone())
-                && (args.watch.runs == 1 || args.watch.is_new(&report))
-            {
-                render::findings(out, std::slice::from_ref(&report))?;
-            }
-        }
-        Ok(())
+/// Writes what a first run has found, with what the runs before it found.
+fn write_first_run(
+    path: &Path,
+    mut found: StaticInfo,
+    args: &recorded::Args,
+) -> anyhow::Result<Exit> {
+    if args.watch.has_run()
+        && let Ok(text) = std::fs::read_to_string(path)
+    {
+        found.unite(StaticInfo::parse(path, &text)?);
     }
+    std::fs::write(path, found.to_string())
+        .with_context(|| format!("cannot write to {}", path.display()))?;
+    let unary = if found.unary {
+        " and accesses outside of regions"
+    } else {
+        ""
+    };
+    anstream::eprintln!(
+        "atomsan: a first run: {} regions{unary} to check in a second run",
+        output::grouped(found.regions.len() as u64)
+    );
+    Ok(Exit::Clean)
 }
 
 fn reports(checker: &Checker) -> Vec<Report> {
-    crate::document::reports(checker)
+    let about = About {
+        file: String::new(),
+        process: None,
+        seconds: 0.0,
+        warnings: Vec::new(),
+        stats: false,
+    };
+    document(checker, about).findings
+}
+
+impl Process {
+    /// Says in a line each what has been found since the last time.
+    fn tell(&mut self, args: &recorded::Args) {
+        let checker = self.follower.checker();
+        let total = checker.runs().iter().map(|run| run.findings.total()).sum();
+        if !args.render.is_text() || std::mem::replace(&mut self.told, total) == total {
+            return;
+        }
+        for report in reports(checker) {
+            if (args.all || report.rank > Rank::Low)
+                && self.shown.insert(report.fingerprint.clone())
+            {
+                let culprit = &report.culprit;
+                anstream::eprintln!(
+                    "atomsan: found while it runs: `{}` is not atomic, {} lines {:?}",
+                    culprit.function.as_deref().unwrap_or("?"),
+                    culprit.file.as_deref().unwrap_or("?"),
+                    culprit.lines,
+                );
+            }
+        }
+    }
 }
 
 /// Checks the same run again, as a recording, and says in which findings the two differ.
 fn compare(
     follower: &Follower,
-    roots: &[PathBuf],
+    sources: &Sources,
     spec: &Spec,
     args: &recorded::Args,
 ) -> anyhow::Result<()> {
     let recording = follower.recording();
-    let options = recorded::options(roots, args);
-    let offline = recorded::check(&recording, options, spec, args)?;
+    let offline = recorded::check(&recording, sources, spec, args, |_| {})?;
     let culprits = |checker: &Checker| -> Vec<String> {
         let mut culprits: Vec<String> = reports(checker)
             .into_iter()

@@ -1,18 +1,24 @@
 //! Checking what the runtime recorded, and telling the user.
 
+use crate::accept::{self, Judge};
 use crate::check;
 use crate::destination::{self, Destination};
 use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
+use crate::last;
 use crate::output::{self, Output};
+use crate::products::{self, Products};
+use crate::progress::Progress;
 use crate::render;
 use crate::{online, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
+use atomsan_engines::cooperability::density::Density;
 use atomsan_recording::file::Counters;
+use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report};
+use atomsan_report::{Document, Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,9 +37,15 @@ pub(crate) struct Args {
     )]
     pub(crate) engine: Vec<String>,
 
-    /// Whose functions should be atomic
-    #[arg(long, value_name = "WHOSE", default_value = "workspace")]
-    pub(crate) regions: RegionsArg,
+    /// Whose functions should be atomic, besides the user's own: workspace, direct, all, or names of
+    /// crates (of directories, where cargo has not built the program)
+    #[arg(
+        long,
+        value_name = "WHOSE",
+        value_delimiter = ',',
+        default_value = "workspace"
+    )]
+    pub(crate) regions: Vec<Whose>,
 
     /// Which functions should be atomic and which not
     #[arg(long, value_name = "FILE")]
@@ -59,6 +71,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
 
+    /// Keep the result here for `atomsan report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) accept: accept::Args,
+
     #[command(flatten)]
     pub(crate) render: render::Flags,
 
@@ -67,21 +86,60 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) flags: engines::Flags,
+
+    /// Whether yields are asked for, and not findings.
+    #[arg(skip)]
+    yields: bool,
 }
 
 impl Args {
+    /// Asks for the places where other threads matter, and nothing else.
+    pub(crate) fn ask_for_yields(&mut self) {
+        self.engine = vec!["silver".to_owned()];
+        self.yields = true;
+    }
+
     /// Whether the program is checked while it runs.
     pub(crate) fn is_online(&self) -> bool {
         self.watch.online || self.flags.first_run.is_some()
     }
+
+    /// Which functions are the user's, and which are synchronisation.
+    pub(crate) fn options(&self, sources: &Options) -> Options {
+        Options {
+            models: self.accept.config.models.clone(),
+            ..sources.clone()
+        }
+    }
+
+    /// The specification that was asked for.
+    pub(crate) fn spec(&self) -> anyhow::Result<Spec> {
+        check::spec(self.spec.as_deref(), &self.accept)
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum RegionsArg {
+/// Whose functions should be atomic; the user's own always.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
     /// The user's own.
     Workspace,
+    /// Those of the packages that the user's own depend on directly.
+    Direct,
     /// All that are instrumented.
     All,
+    /// Those of a package; of a program that was not built by cargo, a directory.
+    Named(String),
+}
+
+impl From<&str> for Whose {
+    fn from(name: &str) -> Whose {
+        match name {
+            "workspace" => Whose::Workspace,
+            "direct" => Whose::Direct,
+            "all" => Whose::All,
+            _ => Whose::Named(name.to_owned()),
+        }
+    }
 }
 
 /// A number of bytes: `2G`, `512M`, `65536`.
@@ -113,6 +171,7 @@ pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, 
         ("ATOMSAN_FOLLOWED", number(args.is_online())),
         ("ATOMSAN_LOGS", number(args.flags.first_run.is_none())),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
+        ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
     ]
 }
 
@@ -141,7 +200,7 @@ fn default_memory() -> u64 {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     #[command(flatten)]
-    args: Args,
+    pub(crate) args: Args,
 
     /// The recording, which is removed
     file: PathBuf,
@@ -149,14 +208,21 @@ pub(crate) struct Recorded {
 
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
-    let exit = check_files(std::slice::from_ref(&recorded.file), &[], &recorded.args);
+    let files = std::slice::from_ref(&recorded.file);
+    let exit = check_files(files, &Options::default(), &recorded.args, &last::place()?);
     let _ = std::fs::remove_file(&recorded.file);
     exit
 }
 
-/// Checks all recordings in a directory; `roots` are the user's sources.
-pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
-    check_files(&recordings(directory)?, roots, args)
+/// Checks all recordings in a directory; `sources` says which functions are the user's. The result
+/// is kept in `last`, unless the user has another place for it.
+pub(crate) fn check_all(
+    directory: &Path,
+    sources: &Options,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    check_files(&recordings(directory)?, sources, args, last)
 }
 
 /// The recordings in a directory.
@@ -170,16 +236,48 @@ pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The specification that was asked for.
-pub(crate) fn spec(args: &Args) -> anyhow::Result<Spec> {
-    match &args.spec {
-        Some(path) => check::read_spec(path),
-        None => Ok(Spec::default()),
+fn check_files(
+    files: &[PathBuf],
+    sources: &Options,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    let spec = args.spec()?;
+    let mut seen = Seen::default();
+    let mut documents = Vec::new();
+    let mut progress = Progress::new("checking");
+    for (at, file) in files.iter().enumerate() {
+        let recording = Recording::open(file)?;
+        let started = Instant::now();
+        let (before, total) = (seen.events, files.len() as u64);
+        let total = (total > 1).then_some(total);
+        let checker = check(&recording, sources, &spec, args, |events| {
+            progress.update(before + events, at as u64, total);
+        })?;
+        let counters = recording.counters();
+        if args.yields {
+            return tell_yields(&checker, args);
+        }
+        let document = document(
+            &checker,
+            About {
+                file: program(&recording).unwrap_or_else(|| file.display().to_string()),
+                process: Some(counters.pid),
+                seconds: started.elapsed().as_secs_f64(),
+                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
+                stats: args.render.html,
+            },
+        );
+        seen.add(&counters, checker.events());
+        seen.warn(counters.pid, unseen_libraries(&recording));
+        documents.push(document);
     }
+    drop(progress);
+    conclude(documents, seen, args, last)
 }
 
 /// Where results go.
-pub(crate) fn destination(args: &Args) -> anyhow::Result<Output> {
+fn destination(args: &Args) -> anyhow::Result<Output> {
     match &args.render.output {
         Some(path) if args.watch.has_run() => Output::append(path),
         Some(path) => Output::open(Some(path)),
@@ -187,72 +285,93 @@ pub(crate) fn destination(args: &Args) -> anyhow::Result<Output> {
     }
 }
 
-/// Whose functions are regions.
-pub(crate) fn options(roots: &[PathBuf], args: &Args) -> Options {
-    Options {
-        roots: if args.regions == RegionsArg::All {
-            vec!["/".into()]
-        } else {
-            roots.to_vec()
-        },
-    }
-}
-
-fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
-    let spec = spec(args)?;
+/// Prints silver's yields and the interference density.
+fn tell_yields(checker: &Checker, args: &Args) -> anyhow::Result<Exit> {
     let mut out = destination(args)?;
-    let mut exit = Exit::Clean;
-    let mut seen = Seen::default();
-    for file in files {
-        let recording = Recording::open(file)?;
-        let started = Instant::now();
-        let checker = check(&recording, options(roots, args), &spec, args)?;
-        let counters = recording.counters();
-        let mut document = document(
-            &checker,
-            About {
-                file: recording
-                    .maps()
-                    .next()
-                    .and_then(program)
-                    .unwrap_or_else(|| file.display().to_string()),
-                process: Some(counters.pid),
-                seconds: started.elapsed().as_secs_f64(),
-                warnings: warnings(&counters),
-                stats: false,
-            },
-        );
-        let shown = |report: &Report| {
-            (args.all || report.rank > Rank::Low)
-                && (args.watch.runs == 1 || args.watch.is_new(report))
-        };
-        document.findings.retain(shown);
-        let reports = &document.findings;
-        if reports
-            .iter()
-            .any(|report| report.rank >= args.fail_on.into())
-        {
-            exit = Exit::Findings;
-        }
-        if args.render.json {
-            render::json(&mut out, std::slice::from_ref(&document))?;
-        } else {
-            render::findings(&mut out, reports)?;
-        }
-        seen.add(&counters, checker.events(), reports.len());
-    }
-    if !args.render.json && !files.is_empty() {
-        out.write(|out| writeln!(out, "{seen}"))?;
-    }
-    Ok(exit)
+    let mut products = Products::default();
+    products.add(checker)?;
+    products.write(&args.flags, &mut out, false)?;
+    let stats: Vec<_> = (checker.runs().iter())
+        .flat_map(|run| run.engine.stats())
+        .collect();
+    let stat = |name: &str| {
+        let found = stats.iter().find(|stat| stat.name == name);
+        found.map_or(0, |stat| stat.value)
+    };
+    let density = Density {
+        threads: stat("threads"),
+        sites: stat("sites"),
+        preemptive: stat("preemptive points"),
+        atomic: stat("atomic points"),
+        cooperative: stat("cooperative points"),
+        inferred: stat("inferred points"),
+    };
+    out.write(|out| write!(out, "interference density:\n{density}"))?;
+    Ok(Exit::Clean)
 }
 
-/// Checks a recording.
+/// Tells what was found.
+pub(crate) fn conclude(
+    mut documents: Vec<Document>,
+    mut seen: Seen,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    let mut out = destination(args)?;
+    let mut judge = Judge::new(&args.accept);
+    let shown = |report: &Report| args.all || report.rank > Rank::Low;
+    for document in &mut documents {
+        // What an earlier run has shown has been shown.
+        if args.watch.runs > 1 {
+            document.findings.retain(|report| args.watch.is_new(report));
+        }
+        judge.judge(document, shown);
+    }
+    last::save(args.save.as_deref().unwrap_or(last), &documents)?;
+    let accepted = judge.finish()?;
+    for document in &mut documents {
+        let all = document.findings.len();
+        document.findings.retain(shown);
+        seen.hidden += all - document.findings.len();
+    }
+    let least = args.fail_on.into();
+    let found = documents.iter().any(|one| accept::counts(one, least));
+    if !args.render.is_text() {
+        render::documents(&mut out, &args.render, &documents)?;
+    } else if !documents.is_empty() {
+        let all = over_all(&documents);
+        let one = std::slice::from_ref(&all);
+        render::findings(&mut out, accept::counting(&all), one)?;
+        seen.findings = accept::counting(&all).count();
+        out.write(|out| writeln!(out, "{seen}"))?;
+        for line in accepted {
+            out.write(|out| writeln!(out, "atomsan: {line}"))?;
+        }
+    }
+    Ok(if found { Exit::Findings } else { Exit::Clean })
+}
+
+/// What was found in any process, each mistake once.
+fn over_all(documents: &[Document]) -> Document {
+    let mut all = unite(documents.to_vec(), products::unite);
+    for finding in &mut all.findings {
+        let same = |report: &Report| report.fingerprint == finding.fingerprint;
+        let shows = |document: &&Document| document.findings.iter().any(same);
+        let processes = documents.iter().filter(shows).count();
+        if processes > 1 {
+            finding.notes.push(format!("in {processes} processes"));
+        }
+    }
+    all
+}
+
+/// `progress` is told how many events there were.
 pub(crate) fn check(
     recording: &Recording,
-    options: Options,
+    sources: &Options,
     spec: &Spec,
     args: &Args,
+    mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
@@ -265,11 +384,12 @@ pub(crate) fn check(
         )?),
         None => None,
     };
-    for mut batch in Events::new(recording, options) {
+    for mut batch in Events::new(recording, args.options(sources)) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
         checker.batch(&mut batch);
+        progress(checker.events());
     }
     checker.finish();
     if let Some(kept) = kept {
@@ -279,7 +399,8 @@ pub(crate) fn check(
 }
 
 /// The program that was recorded: the first file that is mapped.
-pub(crate) fn program(maps: &str) -> Option<String> {
+fn program(recording: &Recording) -> Option<String> {
+    let maps = recording.maps().next()?;
     let path = maps
         .lines()
         .find_map(|line| Some(&line[line.find('/')?..]))?;
@@ -309,6 +430,24 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
     warnings
 }
 
+/// Libraries that nothing was seen of.
+fn unseen_libraries(recording: &Recording) -> Vec<String> {
+    const NAMED: usize = 3;
+    let libraries = symbols::uninstrumented(recording);
+    let named = libraries[..libraries.len().min(NAMED)].join(", ");
+    match libraries.len() {
+        0 => Vec::new(),
+        count @ 1..=NAMED => vec![format!(
+            "{named} {} not instrumented; what happens there is not seen",
+            if count == 1 { "is" } else { "are" }
+        )],
+        count => vec![format!(
+            "{named} and {} other libraries are not instrumented; what happens there is not seen",
+            count - NAMED
+        )],
+    }
+}
+
 /// How much was seen, over all processes.
 #[derive(Default)]
 pub(crate) struct Seen {
@@ -316,20 +455,29 @@ pub(crate) struct Seen {
     threads: u64,
     events: u64,
     findings: usize,
+    /// Findings of low rank that nobody asked for.
+    hidden: usize,
     warnings: Vec<String>,
 }
 
 impl Seen {
-    pub(crate) fn add(&mut self, counters: &Counters, events: u64, findings: usize) {
+    pub(crate) fn add(&mut self, counters: &Counters, events: u64) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        self.findings += findings;
-        let process = counters.pid;
-        let named = warnings(counters).into_iter();
+        self.warn(counters.pid, warnings(counters));
+    }
+
+    fn warn(&mut self, process: u64, warnings: Vec<String>) {
+        let named = warnings.into_iter();
         self.warnings
             .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
+}
+
+fn counted(count: u64, what: &str, plural: &str) -> String {
+    let ending = if count == 1 { "" } else { plural };
+    format!("{} {what}{ending}", output::grouped(count))
 }
 
 impl std::fmt::Display for Seen {
@@ -339,12 +487,16 @@ impl std::fmt::Display for Seen {
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!(" ({n} of low rank not shown; --all shows them)"),
+        };
         write!(
             f,
-            "atomsan: {verdict} in {} shared events of {} threads in {} processes",
-            output::grouped(self.events),
-            output::grouped(self.threads),
-            output::grouped(self.processes),
+            "atomsan: {verdict}{hidden} in {} of {} in {}",
+            counted(self.events, "shared event", "s"),
+            counted(self.threads, "thread", "s"),
+            counted(self.processes, "process", "es"),
         )?;
         self.warnings
             .iter()

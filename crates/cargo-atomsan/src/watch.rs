@@ -1,12 +1,13 @@
 //! Running a program that is watched: recorded and checked afterwards, or checked while it runs.
 
 use crate::exit::Exit;
-use crate::{online, recorded};
+use crate::{child, online, recorded};
 use anyhow::Context as _;
+use atomsan_recording::Options;
 use atomsan_report::Report;
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 /// One in so many steps lets other threads in, where there are several runs.
@@ -54,27 +55,31 @@ impl Flags {
     }
 }
 
-/// Runs a command that starts programs, and checks them; `roots` are the user's sources.
+/// Runs a command that starts programs, and checks them; `sources` says which functions are the
+/// user's, and `last` where the result is kept. No verdict if nothing was seen.
 pub(crate) fn run(
     command: &mut Command,
-    roots: &[PathBuf],
+    sources: &Options,
     args: &recorded::Args,
-) -> anyhow::Result<(ExitStatus, Exit)> {
+    last: &Path,
+) -> anyhow::Result<(ExitStatus, Option<Exit>)> {
     let runs = args.watch.runs;
     let noise = args.noise.or((runs > 1).then_some(NOISE));
-    command.env("ATOMSAN_NOISE", noise.unwrap_or(0).to_string());
     let first = args
         .watch
         .noise_seed
         .unwrap_or_else(|| u64::from(std::process::id()));
-    let (mut status, mut exit) = (None, Exit::Clean);
+    let (mut status, mut exit) = (None, None);
     for run in 0..runs {
         let seed = first + run;
         command.env("ATOMSAN_NOISE_SEED", seed.to_string());
         args.watch.past.set(run);
-        let (ended, found) = once(command, roots, args)?;
-        if found != Exit::Clean {
-            if noise.is_some() && !args.render.json && exit == Exit::Clean {
+        let (ended, found) = once(command, noise, sources, args, last)?;
+        if exit.is_none() {
+            exit = found;
+        }
+        if found == Some(Exit::Findings) {
+            if noise.is_some() && args.render.is_text() {
                 let noise = noise.unwrap_or(NOISE);
                 anstream::eprintln!(
                     "atomsan: found with --noise={noise} --noise-seed {seed}, run {} of {runs}",
@@ -94,17 +99,23 @@ pub(crate) fn run(
 
 fn once(
     command: &mut Command,
-    roots: &[PathBuf],
+    noise: Option<u64>,
+    sources: &Options,
     args: &recorded::Args,
-) -> anyhow::Result<(ExitStatus, Exit)> {
+    last: &Path,
+) -> anyhow::Result<(ExitStatus, Option<Exit>)> {
     let recordings = recorded::directory()?;
-    command.envs(recorded::environment(args, recordings.path()));
+    command
+        .envs(recorded::environment(args, recordings.path()))
+        .env("ATOMSAN_NOISE", noise.unwrap_or(0).to_string());
     if args.is_online() {
-        return online::run(command, recordings.path(), roots, args);
+        return online::run(command, recordings.path(), sources, args, last);
     }
-    let status = command
-        .status()
+    let status = child::run(command, recordings.path())
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    let found = recorded::check_all(recordings.path(), roots, args)?;
-    Ok((status, found))
+    if recorded::recordings(recordings.path())?.is_empty() {
+        return Ok((status, None));
+    }
+    let found = recorded::check_all(recordings.path(), sources, args, last)?;
+    Ok((status, Some(found)))
 }

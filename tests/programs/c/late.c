@@ -1,5 +1,5 @@
-// Not one of a pair: much that is right comes first, so a small budget has forgotten it when the
-// one mistake is made, at the end and in every schedule.
+// finding: withdraw 35 38
+// Much that is right comes first: a small budget has forgotten it when the mistake is made.
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -4,6 +4,7 @@
 //! What is observed depends on the schedule, so a wrong program gets several runs; a right one
 //! must be silent in each.
 
+use crate::compilers::compilers;
 use crate::support::{command, root};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,52 +98,64 @@ fn check(source: &Path, program: &Path) {
     }
 }
 
-fn compiled(language: &str, ending: &str, compiler: &str) {
+/// By every compiler of the machine, as a release would be: functions that are inlined are regions.
+fn compiled(language: &str, ending: &str, which: usize) {
     let out = tempfile::tempdir().unwrap();
-    for source in programs(language, ending) {
-        let program = out.path().join(source.file_stem().unwrap());
-        succeeds(
-            command()
-                .args([compiler, "-O1"])
-                .arg(&source)
-                .arg("-o")
-                .arg(&program),
-        );
-        check(&source, &program);
+    let (compiler, variable) = [("cc", "ATOMSAN_CC"), ("c++", "ATOMSAN_CXX")][which];
+    for users in compilers() {
+        for source in programs(language, ending) {
+            let program = out.path().join(source.file_stem().unwrap());
+            succeeds(
+                command()
+                    .args([compiler, "-O2"])
+                    .env(variable, users[which])
+                    .arg(&source)
+                    .arg("-o")
+                    .arg(&program),
+            );
+            check(&source, &program);
+        }
     }
 }
 
 #[test]
 fn c() {
-    compiled("c", "c", "cc");
+    compiled("c", "c", 0);
 }
 
 #[test]
 fn cpp() {
-    compiled("cpp", "cpp", "c++");
+    compiled("cpp", "cpp", 1);
 }
 
-fn rust_programs(profile: &str, directory: &str) {
-    let project = root().join("tests/programs/rust");
+fn rust_programs(project: &str, profile: &str, directory: &str) {
+    let sources = format!("{project}/src/bin");
+    let project = root().join("tests/programs").join(project);
     let arguments = ["cargo", "build", "--quiet", "--profile", profile];
     succeeds(command().current_dir(&project).args(arguments));
     let built = project
         .join("target/atomsan/x86_64-unknown-linux-gnu")
         .join(directory);
-    for source in programs("rust/src/bin", "rs") {
+    for source in programs(&sources, "rs") {
         check(&source, &built.join(source.file_stem().unwrap()));
     }
 }
 
 #[test]
 fn rust() {
-    rust_programs("dev", "debug");
+    rust_programs("rust", "dev", "debug");
+}
+
+/// Synchronisation of other crates: parking_lot, crossbeam, dashmap, tokio, rayon and others.
+#[test]
+fn crates() {
+    rust_programs("crates", "dev", "debug");
 }
 
 /// Functions that are inlined are still regions.
 #[test]
 fn rust_optimised() {
-    rust_programs("release", "release");
+    rust_programs("rust", "release", "release");
 }
 
 /// A program that gcc built for ThreadSanitizer is checked as it is.
