@@ -8,11 +8,13 @@ use crate::engines;
 use crate::exit::Exit;
 use crate::last;
 use crate::output::{self, Output};
-use crate::products;
+use crate::products::{self, Products};
 use crate::progress::Progress;
 use crate::render;
+use crate::{online, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
+use atomsan_engines::cooperability::density::Density;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
@@ -80,7 +82,40 @@ pub(crate) struct Args {
     pub(crate) render: render::Flags,
 
     #[command(flatten)]
-    flags: engines::Flags,
+    pub(crate) watch: watch::Flags,
+
+    #[command(flatten)]
+    pub(crate) flags: engines::Flags,
+
+    /// Whether yields are asked for, and not findings.
+    #[arg(skip)]
+    yields: bool,
+}
+
+impl Args {
+    /// Asks for the places where other threads matter, and nothing else.
+    pub(crate) fn ask_for_yields(&mut self) {
+        self.engine = vec!["silver".to_owned()];
+        self.yields = true;
+    }
+
+    /// Whether the program is checked while it runs.
+    pub(crate) fn is_online(&self) -> bool {
+        self.watch.online || self.flags.first_run.is_some()
+    }
+
+    /// Which functions are the user's, and which are synchronisation.
+    pub(crate) fn options(&self, sources: &Options) -> Options {
+        Options {
+            models: self.accept.config.models.clone(),
+            ..sources.clone()
+        }
+    }
+
+    /// The specification that was asked for.
+    pub(crate) fn spec(&self) -> anyhow::Result<Spec> {
+        check::spec(self.spec.as_deref(), &self.accept)
+    }
 }
 
 /// Whose functions should be atomic; the user's own always.
@@ -125,9 +160,16 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// What the runtime is told by the environment.
 pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, OsString)> {
-    let memory = args.memory.unwrap_or_else(default_memory);
+    let memory = match args.memory {
+        _ if args.is_online() => online::LOGS,
+        Some(memory) => memory,
+        None => default_memory(),
+    };
+    let number = |flag: bool| OsString::from(u8::from(flag).to_string());
     vec![
         ("ATOMSAN_DIR", recordings.into()),
+        ("ATOMSAN_FOLLOWED", number(args.is_online())),
+        ("ATOMSAN_LOGS", number(args.flags.first_run.is_none())),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
         ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
     ]
@@ -200,13 +242,7 @@ fn check_files(
     args: &Args,
     last: &Path,
 ) -> anyhow::Result<Exit> {
-    let spec = check::spec(args.spec.as_deref(), &args.accept)?;
-    let mut judge = Judge::new(&args.accept);
-    let shown = |report: &Report| args.all || report.rank > Rank::Low;
-    let mut out = match &args.render.output {
-        Some(path) => Output::open(Some(path))?,
-        None => Output::stderr(),
-    };
+    let spec = args.spec()?;
     let mut seen = Seen::default();
     let mut documents = Vec::new();
     let mut progress = Progress::new("checking");
@@ -219,7 +255,10 @@ fn check_files(
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
-        let mut document = document(
+        if args.yields {
+            return tell_yields(&checker, args);
+        }
+        let document = document(
             &checker,
             About {
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
@@ -229,12 +268,65 @@ fn check_files(
                 stats: args.render.html,
             },
         );
-        judge.judge(&mut document, shown);
         seen.add(&counters, checker.events());
         seen.warn(counters.pid, unseen_libraries(&recording));
         documents.push(document);
     }
     drop(progress);
+    conclude(documents, seen, args, last)
+}
+
+/// Where results go.
+fn destination(args: &Args) -> anyhow::Result<Output> {
+    match &args.render.output {
+        Some(path) if args.watch.has_run() => Output::append(path),
+        Some(path) => Output::open(Some(path)),
+        None => Ok(Output::stderr()),
+    }
+}
+
+/// Prints silver's yields and the interference density.
+fn tell_yields(checker: &Checker, args: &Args) -> anyhow::Result<Exit> {
+    let mut out = destination(args)?;
+    let mut products = Products::default();
+    products.add(checker)?;
+    products.write(&args.flags, &mut out, false)?;
+    let stats: Vec<_> = (checker.runs().iter())
+        .flat_map(|run| run.engine.stats())
+        .collect();
+    let stat = |name: &str| {
+        let found = stats.iter().find(|stat| stat.name == name);
+        found.map_or(0, |stat| stat.value)
+    };
+    let density = Density {
+        threads: stat("threads"),
+        sites: stat("sites"),
+        preemptive: stat("preemptive points"),
+        atomic: stat("atomic points"),
+        cooperative: stat("cooperative points"),
+        inferred: stat("inferred points"),
+    };
+    out.write(|out| write!(out, "interference density:\n{density}"))?;
+    Ok(Exit::Clean)
+}
+
+/// Tells what was found.
+pub(crate) fn conclude(
+    mut documents: Vec<Document>,
+    mut seen: Seen,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    let mut out = destination(args)?;
+    let mut judge = Judge::new(&args.accept);
+    let shown = |report: &Report| args.all || report.rank > Rank::Low;
+    for document in &mut documents {
+        // What an earlier run has shown has been shown.
+        if args.watch.runs > 1 {
+            document.findings.retain(|report| args.watch.is_new(report));
+        }
+        judge.judge(document, shown);
+    }
     last::save(args.save.as_deref().unwrap_or(last), &documents)?;
     let accepted = judge.finish()?;
     for document in &mut documents {
@@ -246,7 +338,7 @@ fn check_files(
     let found = documents.iter().any(|one| accept::counts(one, least));
     if !args.render.is_text() {
         render::documents(&mut out, &args.render, &documents)?;
-    } else if !files.is_empty() {
+    } else if !documents.is_empty() {
         let all = over_all(&documents);
         let one = std::slice::from_ref(&all);
         render::findings(&mut out, accept::counting(&all), one)?;
@@ -274,7 +366,7 @@ fn over_all(documents: &[Document]) -> Document {
 }
 
 /// `progress` is told how many events there were.
-fn check(
+pub(crate) fn check(
     recording: &Recording,
     sources: &Options,
     spec: &Spec,
@@ -292,11 +384,7 @@ fn check(
         )?),
         None => None,
     };
-    let options = Options {
-        models: args.accept.config.models.clone(),
-        ..sources.clone()
-    };
-    for mut batch in Events::new(recording, options) {
+    for mut batch in Events::new(recording, args.options(sources)) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
@@ -320,7 +408,7 @@ fn program(recording: &Recording) -> Option<String> {
 }
 
 /// What could not be recorded.
-fn warnings(counters: &Counters) -> Vec<String> {
+pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |count: u64, what: &str| {
         if count > 0 {
@@ -329,7 +417,7 @@ fn warnings(counters: &Counters) -> Vec<String> {
     };
     warn(
         counters.dropped,
-        "events did not fit into --memory and were not recorded",
+        "events did not fit into --memory; the oldest were forgotten",
     );
     warn(
         counters.unseen_threads,
@@ -362,7 +450,7 @@ fn unseen_libraries(recording: &Recording) -> Vec<String> {
 
 /// How much was seen, over all processes.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     processes: u64,
     threads: u64,
     events: u64,
@@ -373,7 +461,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, counters: &Counters, events: u64) {
+    pub(crate) fn add(&mut self, counters: &Counters, events: u64) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
