@@ -2,13 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod bench_trace;
+mod corpus;
 mod test;
 
 use std::process::ExitCode;
 
 const HELP: &str = "\
 cargo xtask test          everything CI checks: format, lints, documentation, tests
-cargo xtask bench trace   how fast traces are checked, and how that grows";
+cargo xtask bench trace   how fast traces are checked, and how that grows
+cargo xtask corpus        which published bugs are found; --quick, or names of drivers";
 
 /// Why a chore failed.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -18,6 +20,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["test"] => test::run(),
+        ["corpus", rest @ ..] => corpus::run(rest),
         ["bench", "trace", rest @ ..] => bench_trace::run(rest),
         ["help" | "--help" | "-h"] | [] => {
             println!("{HELP}");

@@ -13,10 +13,12 @@
 
 mod annotations;
 mod calls;
+mod looks;
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
+use crate::handover::{HandedOver, Survey};
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
@@ -25,6 +27,7 @@ use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
+use looks::{Looks, Repeated};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -54,6 +57,10 @@ struct Place {
     line: u32,
     /// The place in the source, with everything that is inlined.
     location: u32,
+    /// Whether it is in a function that waits for other threads ([`models::waits`]).
+    waits: bool,
+    /// Whether it is in a function that deals with a scope of threads ([`models::scopes`]).
+    scopes: bool,
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
@@ -89,6 +96,15 @@ struct Thread {
     initialising: u32,
     /// A lock that it has as soon as it does anything else.
     acquiring: Option<(u64, SiteId, Change)>,
+    /// Nothing has happened since it was said that the thread waits.
+    waiting: bool,
+    /// The locks it holds, of either kind, as often as it holds them.
+    held: Vec<LockId>,
+    /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
+    looks: Looks,
+    /// The threads it has started that end before a scope does, each with the number of
+    /// functions that it was in.
+    scoped: Vec<(usize, u64)>,
 }
 
 /// An iterator over the events of a recording.
@@ -118,8 +134,22 @@ pub struct Events<'a> {
     inlined_ids: HashMap<Vec<(FunctionId, SiteId)>, u32, FxBuildHasher>,
     locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
     places: FxMap<(u32, u64), Place>,
+    /// Places in the source at which threads spin.
+    spinning: HashSet<u32, FxBuildHasher>,
+    /// In the first pass: what is found out for the second.
+    survey: Option<Survey>,
+    repeated: Vec<Repeated>,
+    findings: Findings,
     annotations: Annotations,
     batch: Batch,
+}
+
+/// What the first pass has found out.
+#[derive(Debug, Default)]
+struct Findings {
+    handed_over: HandedOver,
+    /// Positions of looks that were repeated under a lock.
+    repeated: HashSet<u64, FxBuildHasher>,
 }
 
 impl std::fmt::Debug for Events<'_> {
@@ -144,13 +174,34 @@ const BATCH: usize = 4096;
 impl<'a> Events<'a> {
     /// The events of a recording.
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
-        let symbols = Symbols::new(recording);
+        let (symbols, cells) = (Symbols::new(recording), Cells::new(recording));
+        let mut first = Events::pass(recording, options.clone(), symbols, cells);
+        first.survey = Some(Survey::new(recording.slots()));
+        while first.next().is_some() {}
+        first.cells.restart();
+        let mut second = Events::pass(recording, options, first.symbols, first.cells);
+        let handed_over = first.survey.map(Survey::finish).unwrap_or_default();
+        let pure = (first.repeated.iter()).filter(|look| look.is_pure(&handed_over));
+        second.findings = Findings {
+            repeated: pure.map(|look| look.position).collect(),
+            handed_over,
+        };
+        second
+    }
+
+    /// One pass over the recording. Passes are the same but for what `survey` and `findings` say.
+    fn pass(
+        recording: &'a Recording,
+        options: Options,
+        symbols: Symbols,
+        cells: Cells,
+    ) -> Events<'a> {
         let annotations = Annotations::new(&symbols);
         let mut events = Events {
             options,
             order: Order::new(recording),
             symbols,
-            cells: Cells::new(recording),
+            cells,
             threads: Vec::new(),
             thread_ids: FxMap::default(),
             locks: BTreeMap::new(),
@@ -171,9 +222,18 @@ impl<'a> Events<'a> {
             inlined_ids: HashMap::default(),
             locations: HashMap::default(),
             places: FxMap::default(),
+            spinning: HashSet::default(),
+            survey: None,
+            repeated: Vec::new(),
+            findings: Findings::default(),
             annotations,
             batch: Batch::default(),
         };
+        let spins: Vec<u64> = events.cells.atomics().spins().collect();
+        for pc in spins {
+            let location = events.location(pc);
+            events.spinning.insert(location);
+        }
         events.find_not_atomic();
         events
     }
@@ -298,6 +358,16 @@ impl<'a> Events<'a> {
         if let Some(event) = thread.held_back.take() {
             self.batch.events.push(event);
         }
+        thread.waiting = false;
+        match op {
+            Op::Acquire(lock) | Op::AcquireShared(lock) => thread.held.push(lock),
+            Op::Release(lock) | Op::ReleaseShared(lock) => {
+                if let Some(at) = thread.held.iter().rposition(|&held| held == lock) {
+                    thread.held.remove(at);
+                }
+            }
+            _ => {}
+        }
         self.batch.events.push(Event {
             thread: thread.id,
             site,
@@ -305,22 +375,55 @@ impl<'a> Events<'a> {
         });
     }
 
-    fn access(&mut self, slot: usize, site: SiteId, range: Range<u64>, op: impl Fn(VarId) -> Op) {
+    /// The thread waits for others: every region that it is in is split here.
+    fn split(&mut self, slot: usize, site: SiteId) {
+        let thread = &self.threads[slot];
+        if !thread.waiting && thread.acquiring.is_none() {
+            self.emit(slot, site, Op::Yield);
+            self.threads[slot].waiting = true;
+        }
+    }
+
+    fn access(
+        &mut self,
+        slot: usize,
+        site: SiteId,
+        position: u64,
+        range: Range<u64>,
+        op: impl Fn(VarId) -> Op,
+    ) {
         self.catch_up(slot);
         let mut touched = std::mem::take(&mut self.batch.events);
         let mut new = Vec::new();
-        let thread = self.threads[slot].id;
-        if let Some(event) = self.threads[slot].held_back.take() {
+        let Thread {
+            id: thread,
+            held_back,
+            waiting,
+            held,
+            looks,
+            ..
+        } = &mut self.threads[slot];
+        if let Some(event) = held_back.take() {
             touched.push(event);
         }
+        *waiting = false;
+        let (survey, findings) = (&mut self.survey, &self.findings);
+        let repeated = &mut self.repeated;
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
             }
+            let op = op(var);
+            if let Some(survey) = survey {
+                survey.access(slot, var, op.writes(), !op.is_atomic(), held);
+                repeated.extend(looks.step(op, position, held));
+            } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
+                return;
+            }
             touched.push(Event {
-                thread,
+                thread: *thread,
                 site,
-                op: op(var),
+                op,
             });
         });
         self.batch.events = touched;
@@ -395,6 +498,9 @@ impl<'a> Events<'a> {
             Kind::Member => return self.member(slot, record),
             _ => {}
         }
+        if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
+            self.end_scope(slot, chain, record);
+        }
         let range = record.range();
         // What one thread has to itself is not worth a look at the line tables.
         if range
@@ -406,6 +512,9 @@ impl<'a> Events<'a> {
         let place = self.place(chain, record.pc());
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
+        if place.waits {
+            self.split(slot, site);
+        }
         if let Some(range) = range {
             if let Some((inner, outer)) = place.step {
                 // What a slow path does after the first operation of an unlock is not another one.
@@ -413,7 +522,14 @@ impl<'a> Events<'a> {
                     Step::Unlock(_) => inner,
                     _ => outer,
                 };
-                return self.step(slot, site, record, step);
+                self.step(slot, site, record, step);
+                // A condition lets go of the lock, and has it again before it returns; it may be
+                // handed over without any operation on the lock.
+                if let (Step::Unlock(Change::Release), true) = (step, place.waits) {
+                    self.split(slot, site);
+                    self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
+                }
+                return;
             }
             match (family, record.kind) {
                 (Some(family), Kind::AtomicRmw) => {
@@ -430,10 +546,19 @@ impl<'a> Events<'a> {
                     }
                     return;
                 }
-                _ if self.cells.is_harmless(record.position) => return,
+                _ if self.cells.atomics().is_harmless(record.position) => return,
                 // Nobody can get in between, in any schedule: all others wait.
                 _ if self.threads[slot].initialising > 0 => return,
                 _ => {}
+            }
+            if let Some(change) = self.cells.atomics().own_lock(record) {
+                if let Some(change) = change {
+                    self.change(slot, site, record.subject, change);
+                }
+                return;
+            }
+            if record.kind == Kind::AtomicLoad && self.spinning.contains(&place.location) {
+                self.split(slot, site);
             }
             let op: fn(VarId) -> Op = match record.kind {
                 Kind::Read | Kind::ReadRange => Op::Read,
@@ -443,10 +568,13 @@ impl<'a> Events<'a> {
                 Kind::AtomicRmw => Op::AtomicRmw,
                 _ => Op::AtomicRmwFailed,
             };
-            return self.access(slot, site, range, op);
+            return self.access(slot, site, record.position, range, op);
         }
-        // A lock that spins is not the user's yield.
-        if family.is_some() && record.kind == Kind::Yield {
+        if record.kind == Kind::Yield {
+            // A lock that spins is not the user's yield.
+            if family.is_none() {
+                self.split(slot, site);
+            }
             return;
         }
         if record.detail() == GUARD {
@@ -457,10 +585,28 @@ impl<'a> Events<'a> {
                 _ => initialising.saturating_sub(1),
             };
         }
+        if family == Some(Family::Opaque) {
+            match record.kind {
+                Kind::Wait | Kind::Arrive => return self.split(slot, site),
+                Kind::Fork | Kind::Join => {}
+                _ => return,
+            }
+        }
         let op = match record.kind {
-            Kind::Fork => Op::Fork(self.thread_id(record.subject)),
-            Kind::Join => Op::Join(self.thread_id(record.subject)),
-            Kind::Yield => Op::Yield,
+            // Nobody expects to be alone from a thread's start to its end.
+            Kind::Fork => {
+                let child = self.thread_id(record.subject);
+                if place.scopes {
+                    let depth = self.threads[slot].stack.len();
+                    self.threads[slot].scoped.push((depth, record.subject));
+                }
+                self.emit(slot, site, Op::Fork(child));
+                return self.split(slot, site);
+            }
+            Kind::Join => {
+                self.split(slot, site);
+                Op::Join(self.thread_id(record.subject))
+            }
             Kind::Begin => return self.begin(slot, site, record),
             Kind::End => return self.end(slot, site),
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
@@ -479,8 +625,26 @@ impl<'a> Events<'a> {
             _ => return,
         };
         self.emit(slot, site, op);
-        if matches!(op, Op::Yield | Op::Fork(_)) {
-            self.split(slot, site);
+    }
+
+    /// A scope of threads ends when its count of them has become 0. They are joined by that, though
+    /// nobody calls `join`.
+    fn end_scope(&mut self, slot: usize, chain: u32, record: &Record) {
+        if self.threads[slot].scoped.is_empty() {
+            return;
+        }
+        let place = self.place(chain, record.pc());
+        if !place.scopes {
+            return;
+        }
+        let depth = self.threads[slot].stack.len();
+        self.split(slot, place.site);
+        while let Some((_, child)) = self.threads[slot].scoped.pop_if(|(at, _)| *at >= depth) {
+            if let Some(survey) = &mut self.survey {
+                survey.join(slot, child);
+            }
+            let child = self.thread_id(child);
+            self.emit(slot, place.site, Op::Join(child));
         }
     }
 
@@ -525,6 +689,9 @@ impl Iterator for Events<'_> {
             let Some((slot, record)) = self.order.next() else {
                 break;
             };
+            if let Some(survey) = &mut self.survey {
+                survey.record(slot, &record, self.order.after(slot));
+            }
             self.record(slot, &record);
         }
         let batch = std::mem::take(&mut self.batch);

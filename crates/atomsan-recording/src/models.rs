@@ -13,9 +13,15 @@ pub enum Family {
     FutexMutex,
     /// std's futex reader-writer lock: the low 30 bits count the readers, all ones is a writer.
     FutexRwLock,
-    /// Implementation of something that has no meaning for atomicity, or whose meaning comes
-    /// from elsewhere.
+    /// The reader-writer lock of `spin`, and of those that have taken it over: bit 0 is a writer,
+    /// bit 1 a reader that may become one, and readers are counted from bit 2.
+    SpinRwLock,
+    /// Implementation of something whose meaning comes from the functions that the runtime knows:
+    /// waiting, parking, once.
     Hidden,
+    /// Implementation of something that has no meaning for atomicity, or whose meaning is known by
+    /// the names of its functions; locks inside of it are nobody's.
+    Opaque,
 }
 
 /// A function of a lock that is known by its name, as `lock_api` has them. What its word means is
@@ -79,30 +85,144 @@ const TABLE: &[(&str, Family)] = &[
     ("std::sys::sync::rwlock::futex::RwLock", Family::FutexRwLock),
     ("std::sync::poison::rwlock::", Family::FutexRwLock),
     ("std::sync::nonpoison::rwlock::", Family::FutexRwLock),
+    ("std::sync::mpsc::", Family::Opaque),
+    ("std::sync::mpmc::", Family::Opaque),
+    ("std::sync::reentrant_lock::", Family::Opaque),
     ("std::sync::", Family::Hidden),
     ("std::sys::", Family::Hidden),
     ("std::thread::", Family::Hidden),
-    ("std::panicking::", Family::Hidden),
-    ("std::panic::", Family::Hidden),
-    ("std::rt::", Family::Hidden),
-    ("std::io::", Family::Hidden),
-    ("alloc::sync::", Family::Hidden),
-    ("core::sync::exclusive::", Family::Hidden),
+    ("std::panicking::", Family::Opaque),
+    ("std::panic::", Family::Opaque),
+    ("std::rt::", Family::Opaque),
+    ("std::io::", Family::Opaque),
+    ("alloc::sync::", Family::Opaque),
+    ("core::sync::exclusive::", Family::Opaque),
     // Their locks are known by the names of their functions: see `Step`.
-    ("parking_lot::", Family::Hidden),
-    ("parking_lot_core::", Family::Hidden),
-    ("lock_api::", Family::Hidden),
-    ("crossbeam_channel::", Family::Hidden),
-    ("crossbeam_deque::", Family::Hidden),
-    ("crossbeam_epoch::", Family::Hidden),
-    ("crossbeam_queue::", Family::Hidden),
-    ("crossbeam_utils::", Family::Hidden),
-    ("dashmap::lock::", Family::Hidden),
-    ("futures_channel::", Family::Hidden),
-    ("once_cell::", Family::Hidden),
-    ("rayon_core::", Family::Hidden),
-    ("tokio::", Family::Hidden),
+    ("parking_lot::", Family::Opaque),
+    ("parking_lot_core::", Family::Opaque),
+    ("lock_api::", Family::Opaque),
+    ("crossbeam_channel::", Family::Opaque),
+    ("crossbeam_deque::", Family::Opaque),
+    ("crossbeam_epoch::", Family::Opaque),
+    ("crossbeam_queue::", Family::Opaque),
+    ("crossbeam_utils::", Family::Opaque),
+    ("dashmap::lock::", Family::SpinRwLock),
+    ("spin::rwlock::", Family::SpinRwLock),
+    ("spin::", Family::Opaque),
+    ("event_listener::", Family::Opaque),
+    ("concurrent_queue::", Family::Opaque),
+    ("async_channel::", Family::Opaque),
+    ("async_lock::", Family::Opaque),
+    ("flume::", Family::Opaque),
+    ("lazy_static::", Family::Opaque),
+    ("thread_local::", Family::Opaque),
+    ("futures_channel::", Family::Opaque),
+    ("once_cell::", Family::Opaque),
+    ("rayon_core::", Family::Opaque),
+    ("tokio::", Family::Opaque),
 ];
+
+/// Functions that wait for other threads: the start of their path, and the end. Nobody expects to be
+/// alone across a call of one of these, whether it has to wait this time or not.
+const WAITING: &[(&str, &[&str])] = &[
+    ("std::sync::mpsc::Receiver", RECEIVE),
+    ("std::sync::mpsc::SyncSender", &["send"]),
+    ("std::sync::mpmc::array::", &["send"]),
+    ("std::sync::mpmc::zero::", &["send"]),
+    ("std::sync::mpmc::", RECEIVE),
+    ("std::thread::join_handle::JoinHandle", &["join"]),
+    ("std::thread::JoinHandle", &["join"]),
+    ("std::thread::scoped::ScopedJoinHandle", &["join"]),
+    ("crossbeam_channel::channel::Receiver", RECEIVE),
+    (
+        "crossbeam_channel::channel::Sender",
+        &["send_timeout", "send_deadline"],
+    ),
+    ("crossbeam_channel::flavors::array::", &["send"]),
+    ("crossbeam_channel::flavors::zero::", &["send"]),
+    ("crossbeam_channel::flavors::", RECEIVE),
+    (
+        "crossbeam_channel::select",
+        &[
+            "select",
+            "ready",
+            "run_select",
+            "run_ready",
+            "select_timeout",
+        ],
+    ),
+    ("crossbeam_utils::sync::wait_group::WaitGroup", &["wait"]),
+    (
+        "crossbeam_utils::sync::parker::Parker",
+        &["park", "park_timeout", "park_deadline"],
+    ),
+    ("crossbeam_utils::thread::", &["scope", "join"]),
+    ("flume::Receiver", RECEIVE),
+    ("flume::Sender", &["send", "send_timeout", "send_deadline"]),
+    ("parking_lot::condvar::Condvar", &["wait_until_internal"]),
+    (
+        "event_listener::",
+        &["listen", "wait", "wait_timeout", "wait_deadline"],
+    ),
+    ("async_channel::", &["recv_blocking", "send_blocking"]),
+    (
+        "rayon_core::registry::",
+        &[
+            "in_worker",
+            "in_worker_cold",
+            "in_worker_cross",
+            "wait_until",
+        ],
+    ),
+    ("rayon_core::join::", &["join", "join_context"]),
+    (
+        "rayon_core::scope::",
+        &["scope", "in_place_scope", "complete"],
+    ),
+    ("rayon_core::latch::", &["wait", "wait_and_reset"]),
+    (
+        "rayon_core::thread_pool::ThreadPool",
+        &["install", "join", "scope", "broadcast"],
+    ),
+    (
+        "tokio::runtime::",
+        &["block_on", "shutdown_timeout", "block_in_place"],
+    ),
+    ("tokio::task::", &["block_in_place"]),
+    (
+        "tokio::sync::",
+        &[
+            "blocking_recv",
+            "blocking_send",
+            "blocking_lock",
+            "blocking_read",
+            "blocking_write",
+        ],
+    ),
+    ("futures_executor::", &["block_on"]),
+    (
+        "oneshot::Receiver",
+        &["recv", "recv_ref", "recv_timeout", "recv_deadline"],
+    ),
+];
+
+const RECEIVE: &[&str] = &["recv", "recv_timeout", "recv_deadline", "recv_sync"];
+
+/// Whether a function waits for other threads.
+pub fn waits(function: &str) -> bool {
+    let path = function.trim_start_matches('<');
+    let end = path.rsplit("::").next().unwrap_or(path);
+    WAITING
+        .iter()
+        .any(|(start, ends)| path.starts_with(start) && ends.contains(&end))
+}
+
+/// Whether a function deals with a scope of threads, whose end is in the count of them.
+pub fn scopes(function: &str) -> bool {
+    let path = function.trim_start_matches('<');
+    path.starts_with("std::thread::scoped::")
+        || path.starts_with("std::thread::builder::Builder::spawn_scoped")
+}
 
 /// The family that a function belongs to, if it is synchronisation.
 pub fn family(function: &str) -> Option<Family> {
@@ -127,7 +247,17 @@ impl Family {
                 (before, after) if after + 1 == before => Some(Change::ReleaseShared),
                 _ => None,
             },
-            Family::Hidden => None,
+            Family::SpinRwLock => match (before & 1, after & 1) {
+                (0, 1) => Some(Change::Acquire),
+                (1, 0) if after >> 2 > before >> 2 => Some(Change::Downgrade),
+                (1, 0) => Some(Change::Release),
+                // A reader that finds a writer takes itself back.
+                (1, _) => None,
+                _ if after >> 1 > before >> 1 => Some(Change::AcquireShared),
+                _ if after >> 1 < before >> 1 => Some(Change::ReleaseShared),
+                _ => None,
+            },
+            Family::Hidden | Family::Opaque => None,
         }
     }
 }
@@ -165,6 +295,29 @@ mod tests {
         assert_eq!(lock.change(0, 1), Some(Change::AcquireShared));
         assert_eq!(lock.change(2, 1), Some(Change::ReleaseShared));
         assert_eq!(lock.change(1, 1 | waiting), None, "only a waiter came");
+    }
+
+    #[test]
+    fn a_reader_writer_lock_that_spins() {
+        let lock = Family::SpinRwLock;
+        assert_eq!(lock.change(0, 1), Some(Change::Acquire));
+        assert_eq!(lock.change(1, 0), Some(Change::Release));
+        assert_eq!(lock.change(4, 8), Some(Change::AcquireShared));
+        assert_eq!(lock.change(8, 4), Some(Change::ReleaseShared));
+        assert_eq!(lock.change(1, 5), None, "in vain");
+        assert_eq!(lock.change(5, 1), None, "and back");
+        assert_eq!(lock.change(5, 4), Some(Change::Release));
+    }
+
+    #[test]
+    fn functions_that_wait() {
+        assert!(waits("std::sync::mpsc::Receiver<T>::recv"));
+        assert!(waits(
+            "<crossbeam_channel::channel::Receiver<u32>>::recv_timeout"
+        ));
+        assert!(!waits("std::sync::mpsc::Receiver<T>::try_recv"));
+        assert!(!waits("crossbeam_channel::flavors::list::Channel<T>::send"));
+        assert!(!waits("bank::Receiver::recv"));
     }
 
     #[test]

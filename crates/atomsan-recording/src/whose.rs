@@ -1,5 +1,8 @@
 //! Whose a function is, by the file it is written in: only the user's functions are regions.
 
+use crate::models;
+use crate::own_models::Models;
+use crate::symbols::Frame;
 use std::path::{Path, PathBuf};
 
 /// Whose functions are regions.
@@ -13,6 +16,8 @@ pub struct Options {
     pub roots: Vec<PathBuf>,
     /// Directories of the sources of others.
     pub others: Vec<PathBuf>,
+    /// Functions that are synchronisation, besides those that are known.
+    pub models: Models,
 }
 
 /// Where compilers and systems keep what they bring along. Of the programs that are instrumented,
@@ -39,12 +44,22 @@ impl Options {
     pub fn everything() -> Options {
         Options {
             roots: vec!["/".into()],
-            others: Vec::new(),
+            ..Options::default()
         }
     }
 
+    /// Whether a function is the user's.
+    pub(crate) fn is_users(&self, frame: &Frame) -> bool {
+        let root = |directory: &PathBuf| directory == Path::new("/");
+        // Who asks for everything does not ask for the inside of locks and channels.
+        self.is_in_users_file(&frame.file)
+            && !frame.function.starts_with("atomsan::")
+            && !self.models.has(&frame.function)
+            && !(self.roots.iter().any(root) && models::family(&frame.function).is_some())
+    }
+
     /// Whether what is written in this file is the user's.
-    pub(crate) fn is_users(&self, file: &str) -> bool {
+    fn is_in_users_file(&self, file: &str) -> bool {
         // The standard library's files are named by where it was built.
         if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
             return false;
@@ -82,6 +97,7 @@ mod tests {
         let options = Options {
             roots: vec!["/w".into(), "/w/vendor/mine".into()],
             others: vec!["/w/vendor".into(), "/r/serde-1".into()],
+            ..Options::default()
         };
         for (file, users) in [
             ("/w/src/main.rs", true),
@@ -91,7 +107,7 @@ mod tests {
             ("/workspace/src/lib.rs", false),
             ("", false),
         ] {
-            assert_eq!(options.is_users(file), users, "{file}");
+            assert_eq!(options.is_in_users_file(file), users, "{file}");
         }
     }
 
@@ -106,9 +122,9 @@ mod tests {
             ("/home/me/.cargo/registry/src/index/a-1/src/lib.rs", false),
             ("/rustc/0123/library/core/src/ptr.rs", false),
         ] {
-            assert_eq!(Options::default().is_users(file), users, "{file}");
+            assert_eq!(Options::default().is_in_users_file(file), users, "{file}");
         }
-        assert!(Options::everything().is_users("/usr/include/c++/12/bits/stl_vector.h"));
-        assert!(!Options::everything().is_users("/rustc/0123/library/core/src/ptr.rs"));
+        assert!(Options::everything().is_in_users_file("/usr/include/c++/12/bits/stl_vector.h"));
+        assert!(!Options::everything().is_in_users_file("/rustc/0123/library/core/src/ptr.rs"));
     }
 }

@@ -16,11 +16,12 @@ mod workspace;
 use crate::exit::{Exit, UsageError};
 use crate::runtime::{self, TARGET};
 use crate::toolchain::Toolchain;
-use crate::{child, output, recorded, run, rustc};
+use crate::{accept, child, last, output, recorded, refine, report, run, rustc};
 use anyhow::Context as _;
 use options::Options;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::Command;
 use workspace::Workspace;
 
@@ -105,6 +106,11 @@ Examples:
     )]
     Build(Plain),
 
+    Report(report::Args),
+
+    #[command(override_usage = "cargo atomsan refine [OPTIONS] test|run|… [CARGO OPTIONS]")]
+    Refine(refine::Args),
+
     /// Look at the toolchain and unpack the runtime, before a first build needs it
     #[command(override_usage = "cargo atomsan setup")]
     Setup(Plain),
@@ -128,7 +134,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 struct Passed {
     #[command(flatten)]
-    recorded: recorded::Args,
+    pub(crate) recorded: recorded::Args,
 
     /// What cargo is given
     #[arg(
@@ -151,6 +157,22 @@ struct Plain {
     arguments: Vec<OsString>,
 }
 
+impl Args {
+    /// Where a command that reads `atomsan.toml` keeps it, and where it looks for it.
+    pub(crate) fn accept(&mut self) -> Option<(&mut accept::Args, PathBuf)> {
+        match &mut self.command {
+            Subcommand::Test(passed)
+            | Subcommand::Run(passed)
+            | Subcommand::Nextest(passed)
+            | Subcommand::Bench(passed) => {
+                let start = Options::read(&passed.arguments).directory();
+                Some((&mut passed.recorded.accept, start))
+            }
+            _ => None,
+        }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     runtime::directory()?;
     match &args.command {
@@ -166,6 +188,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             let status = status.context("cannot run cargo")?;
             Ok(run::verdict(status, Exit::Clean))
         }
+        Subcommand::Report(args) => {
+            let target = Project::find(&[])?.workspace.target;
+            report::run(args, &target.join(last::NAME))
+        }
+        Subcommand::Refine(args) => refine::run(args, refine::Of::Workspace),
         Subcommand::Setup(plain) => {
             Project::find(&plain.arguments)?.environment()?;
             Ok(Exit::Clean)
@@ -188,6 +215,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 }
 
 fn checked(subcommand: &str, passed: &Passed) -> anyhow::Result<Exit> {
+    passed.recorded.render.refuse_without_file()?;
     let project = Project::find(&passed.arguments)?;
     let sources = project.workspace.sources(&passed.recorded.regions)?;
     let recordings = recorded::directory()?;
@@ -198,7 +226,8 @@ fn checked(subcommand: &str, passed: &Passed) -> anyhow::Result<Exit> {
         .envs(project.environment()?)
         .envs(recorded::environment(&passed.recorded, recordings.path()));
     let status = child::run(&mut command, recordings.path()).context("cannot run cargo")?;
-    let found = recorded::check_all(recordings.path(), &sources, &passed.recorded)?;
+    let last = project.workspace.target.join(last::NAME);
+    let found = recorded::check_all(recordings.path(), &sources, &passed.recorded, &last)?;
     Ok(run::verdict(status, found))
 }
 

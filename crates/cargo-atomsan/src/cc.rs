@@ -126,8 +126,11 @@ fn added(asked: &Asked, runtime: &Path, clang: bool) -> Vec<OsString> {
     }
     if asked.stage >= Stage::Compile && asked.compiles {
         let only: &[&str] = if clang {
+            // What is wider than 16 bytes is not announced.
             &[
                 "-finline-hint-functions",
+                "-fno-vectorize",
+                "-fno-slp-vectorize",
                 "-mllvm",
                 "-tsan-instrument-read-before-write=1",
             ]

@@ -1,18 +1,22 @@
 //! Checking what the runtime recorded, and telling the user.
 
+use crate::accept::{self, Judge};
 use crate::check;
 use crate::destination::{self, Destination};
 use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
+use crate::last;
 use crate::output::{self, Output};
+use crate::products;
 use crate::progress::Progress;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
+use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Document, Rank, Report, gather};
+use atomsan_report::{Document, Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -61,9 +65,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
     pub(crate) noise: Option<u64>,
 
-    /// Keep the events of the program in a trace file
+    /// Keep the events of the program in a trace file; of several processes, in one each, with the
+    /// number of the process in its name
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
+
+    /// Keep the result here for `atomsan report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) accept: accept::Args,
 
     #[command(flatten)]
     pub(crate) render: render::Flags,
@@ -147,7 +159,7 @@ fn default_memory() -> u64 {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     #[command(flatten)]
-    args: Args,
+    pub(crate) args: Args,
 
     /// The recording, which is removed
     file: PathBuf,
@@ -156,14 +168,20 @@ pub(crate) struct Recorded {
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
     let files = std::slice::from_ref(&recorded.file);
-    let exit = check_files(files, &Options::default(), &recorded.args);
+    let exit = check_files(files, &Options::default(), &recorded.args, &last::place()?);
     let _ = std::fs::remove_file(&recorded.file);
     exit
 }
 
-/// Checks all recordings in a directory; `sources` says which functions are the user's.
-pub(crate) fn check_all(directory: &Path, sources: &Options, args: &Args) -> anyhow::Result<Exit> {
-    check_files(&recordings(directory)?, sources, args)
+/// Checks all recordings in a directory; `sources` says which functions are the user's. The result
+/// is kept in `last`, unless the user has another place for it.
+pub(crate) fn check_all(
+    directory: &Path,
+    sources: &Options,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    check_files(&recordings(directory)?, sources, args, last)
 }
 
 /// The recordings in a directory.
@@ -177,11 +195,15 @@ pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn check_files(files: &[PathBuf], sources: &Options, args: &Args) -> anyhow::Result<Exit> {
-    let spec = match &args.spec {
-        Some(path) => check::read_spec(path)?,
-        None => Spec::default(),
-    };
+fn check_files(
+    files: &[PathBuf],
+    sources: &Options,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    let spec = check::spec(args.spec.as_deref(), &args.accept)?;
+    let mut judge = Judge::new(&args.accept);
+    let shown = |report: &Report| args.all || report.rank > Rank::Low;
     let mut out = match &args.render.output {
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
@@ -194,7 +216,11 @@ fn check_files(files: &[PathBuf], sources: &Options, args: &Args) -> anyhow::Res
         let started = Instant::now();
         let (before, total) = (seen.events, files.len() as u64);
         let total = (total > 1).then_some(total);
-        let checker = check(&recording, sources, &spec, args, |events| {
+        let trace = args.save_trace.as_ref().map(|path| match total {
+            Some(_) => numbered(path, recording.counters().pid),
+            None => path.clone(),
+        });
+        let checker = check(&recording, sources, &spec, args, trace, |events| {
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
@@ -204,34 +230,51 @@ fn check_files(files: &[PathBuf], sources: &Options, args: &Args) -> anyhow::Res
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
-                warnings: warnings(&counters),
-                stats: false,
+                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
+                stats: args.render.html,
             },
         );
-        let shown = |report: &Report| args.all || report.rank > Rank::Low;
-        document.findings.retain(shown);
+        judge.judge(&mut document, shown);
         seen.add(&counters, checker.events());
+        seen.warn(counters.pid, unseen_libraries(&recording));
         documents.push(document);
     }
     drop(progress);
-    let counts = |report: &Report| report.rank >= args.fail_on.into();
-    let found = (documents.iter()).any(|document| document.findings.iter().any(counts));
-    if args.render.json {
-        render::json(&mut out, &documents)?;
+    last::save(args.save.as_deref().unwrap_or(last), &documents)?;
+    let accepted = judge.finish()?;
+    for document in &mut documents {
+        let all = document.findings.len();
+        document.findings.retain(shown);
+        seen.hidden += all - document.findings.len();
+    }
+    let least = args.fail_on.into();
+    let found = documents.iter().any(|one| accept::counts(one, least));
+    if !args.render.is_text() {
+        render::documents(&mut out, &args.render, &documents)?;
     } else if !files.is_empty() {
-        let findings = over_all(&documents);
-        seen.findings = findings.len();
-        render::findings(&mut out, &findings)?;
+        let all = over_all(&documents);
+        let one = std::slice::from_ref(&all);
+        render::findings(&mut out, accept::counting(&all), one)?;
+        seen.findings = accept::counting(&all).count();
         out.write(|out| writeln!(out, "{seen}"))?;
+        for line in accepted {
+            out.write(|out| writeln!(out, "atomsan: {line}"))?;
+        }
     }
     Ok(if found { Exit::Findings } else { Exit::Clean })
 }
 
+/// A name with a number in front of its endings, which say the format.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (name, endings) = name.split_once('.').unwrap_or((&name, ""));
+    path.with_file_name(format!("{name}.{number}.{endings}"))
+}
+
 /// What was found in any process, each mistake once.
-fn over_all(documents: &[Document]) -> Vec<Report> {
-    let all = documents.iter().flat_map(|one| one.findings.clone());
-    let mut findings = gather(all.collect());
-    for finding in &mut findings {
+fn over_all(documents: &[Document]) -> Document {
+    let mut all = unite(documents.to_vec(), products::unite);
+    for finding in &mut all.findings {
         let same = |report: &Report| report.fingerprint == finding.fingerprint;
         let shows = |document: &&Document| document.findings.iter().any(same);
         let processes = documents.iter().filter(shows).count();
@@ -239,7 +282,7 @@ fn over_all(documents: &[Document]) -> Vec<Report> {
             finding.notes.push(format!("in {processes} processes"));
         }
     }
-    findings
+    all
 }
 
 /// `progress` is told how many events there were.
@@ -248,20 +291,25 @@ fn check(
     sources: &Options,
     spec: &Spec,
     args: &Args,
+    trace: Option<PathBuf>,
     mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
     let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
-    let mut kept = match &args.save_trace {
+    let mut kept = match &trace {
         Some(path) => Some(Destination::open(
             Some(path),
             &destination::Flags::default(),
         )?),
         None => None,
     };
-    for mut batch in Events::new(recording, sources.clone()) {
+    let options = Options {
+        models: args.accept.config.models.clone(),
+        ..sources.clone()
+    };
+    for mut batch in Events::new(recording, options) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
@@ -307,6 +355,24 @@ fn warnings(counters: &Counters) -> Vec<String> {
     warnings
 }
 
+/// Libraries that nothing was seen of.
+fn unseen_libraries(recording: &Recording) -> Vec<String> {
+    const NAMED: usize = 3;
+    let libraries = symbols::uninstrumented(recording);
+    let named = libraries[..libraries.len().min(NAMED)].join(", ");
+    match libraries.len() {
+        0 => Vec::new(),
+        count @ 1..=NAMED => vec![format!(
+            "{named} {} not instrumented; what happens there is not seen",
+            if count == 1 { "is" } else { "are" }
+        )],
+        count => vec![format!(
+            "{named} and {} other libraries are not instrumented; what happens there is not seen",
+            count - NAMED
+        )],
+    }
+}
+
 /// How much was seen, over all processes.
 #[derive(Default)]
 struct Seen {
@@ -314,6 +380,8 @@ struct Seen {
     threads: u64,
     events: u64,
     findings: usize,
+    /// Findings of low rank that nobody asked for.
+    hidden: usize,
     warnings: Vec<String>,
 }
 
@@ -322,8 +390,11 @@ impl Seen {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        let process = counters.pid;
-        let named = warnings(counters).into_iter();
+        self.warn(counters.pid, warnings(counters));
+    }
+
+    fn warn(&mut self, process: u64, warnings: Vec<String>) {
+        let named = warnings.into_iter();
         self.warnings
             .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
@@ -341,9 +412,13 @@ impl std::fmt::Display for Seen {
             1 => "1 finding".to_owned(),
             n => format!("{n} findings"),
         };
+        let hidden = match self.hidden {
+            0 => String::new(),
+            n => format!(" ({n} of low rank not shown; --all shows them)"),
+        };
         write!(
             f,
-            "atomsan: {verdict} in {} of {} in {}",
+            "atomsan: {verdict}{hidden} in {} of {} in {}",
             counted(self.events, "shared event", "s"),
             counted(self.threads, "thread", "s"),
             counted(self.processes, "process", "es"),
@@ -357,6 +432,12 @@ impl std::fmt::Display for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traces_of_several_processes_keep_their_format() {
+        let path = Path::new("out/t.std.zst");
+        assert_eq!(numbered(path, 42), Path::new("out/t.42.std.zst"));
+    }
 
     #[test]
     fn sizes() {

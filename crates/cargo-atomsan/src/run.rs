@@ -3,7 +3,7 @@
 use crate::exit::{Exit, UsageError};
 use crate::program::{self, Program};
 use crate::recorded::{self, Whose};
-use crate::{child, output, runtime};
+use crate::{child, last, output, runtime};
 use anyhow::{Context as _, bail};
 use atomsan_recording::Options;
 use std::ffi::OsString;
@@ -24,7 +24,7 @@ Exit status: the program's own; 66 if it succeeded and there are findings.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    recorded: recorded::Args,
+    pub(crate) recorded: recorded::Args,
 
     /// The program and its arguments
     #[arg(
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let [name, arguments @ ..] = args.program.as_slice() else {
         return Ok(Exit::Usage);
     };
+    args.recorded.render.refuse_without_file()?;
     let runtime = runtime::directory()?;
     let sources = sources(&args.recorded.regions)?;
     let program = program::look_at(name);
@@ -62,7 +63,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         output::warn(&format!("nothing was seen: {}", program.why(name)));
         return Ok(verdict(status, Exit::Clean));
     }
-    let found = recorded::check_all(recordings.path(), &sources, &args.recorded)?;
+    let last = last::place()?;
+    let found = recorded::check_all(recordings.path(), &sources, &args.recorded, &last)?;
     Ok(verdict(status, found))
 }
 

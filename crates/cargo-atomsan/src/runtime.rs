@@ -47,7 +47,9 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     (LIBRARY, HEADER).hash(&mut hasher);
     HEADER.hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
-    executable.hash(&mut hasher);
+    // Another version of this executable may have other names for itself.
+    links(&executable).hash(&mut hasher);
+    HEADER.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
     if !directory.join(LAST).exists() {
         unpack(&directory, &executable)
@@ -59,7 +61,8 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
 /// The file that is unpacked last.
 const LAST: &str = cc::CPP_NAME;
 
-fn cache() -> anyhow::Result<PathBuf> {
+/// A directory for what is kept between runs.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME") {
         Some(base) => PathBuf::from(base),
         None => std::env::home_dir()
@@ -69,16 +72,9 @@ fn cache() -> anyhow::Result<PathBuf> {
     Ok(base.join("atomsan"))
 }
 
-/// Several processes may do this at once, so each file comes into place as a whole.
-fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(directory)?;
-    let temporary = directory.join(format!("new.{}", std::process::id()));
-    fs::write(&temporary, LIBRARY)?;
-    fs::rename(&temporary, directory.join(NAME))?;
-    fs::create_dir_all(directory.join(INCLUDE))?;
-    fs::write(&temporary, HEADER)?;
-    fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
-    for (name, target) in [
+/// Names in the directory, and what they stand for.
+fn links(executable: &Path) -> [(&'static str, &Path); 11] {
+    [
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),
         ("libtsan.so.2", Path::new(NAME)),
@@ -90,7 +86,19 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
         (cc::NAME, executable),
         ("checker", executable),
         (LAST, executable),
-    ] {
+    ]
+}
+
+/// Several processes may do this at once, so each file comes into place as a whole.
+fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let temporary = directory.join(format!("new.{}", std::process::id()));
+    fs::write(&temporary, LIBRARY)?;
+    fs::rename(&temporary, directory.join(NAME))?;
+    fs::create_dir_all(directory.join(INCLUDE))?;
+    fs::write(&temporary, HEADER)?;
+    fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
+    for (name, target) in links(executable) {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;
         fs::rename(&temporary, directory.join(name))?;

@@ -1,6 +1,7 @@
 //! The options for cargo that matter to us too. All are passed on as they are.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 /// What the user has told cargo.
 #[derive(PartialEq, Eq, Debug, Default)]
@@ -61,6 +62,20 @@ impl Options {
             }
         }
         options
+    }
+}
+
+impl Options {
+    /// Where the manifest is that the user has named, or the current directory.
+    pub(super) fn directory(&self) -> PathBuf {
+        let mut words = self.metadata.iter();
+        let manifest = (words.find(|word| *word == "--manifest-path"))
+            .and_then(|_| words.next())
+            .and_then(|manifest| Path::new(manifest).canonicalize().ok());
+        match manifest.as_deref().and_then(Path::parent) {
+            Some(directory) => directory.to_owned(),
+            None => std::env::current_dir().unwrap_or_default(),
+        }
     }
 }
 

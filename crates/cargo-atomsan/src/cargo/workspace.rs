@@ -114,7 +114,11 @@ impl Workspace {
         roots.extend(under_all_names(&self.root));
         // What build scripts have written.
         others.extend(under_all_names(&self.target));
-        Ok(atomsan_recording::Options { roots, others })
+        Ok(atomsan_recording::Options {
+            roots,
+            others,
+            ..Default::default()
+        })
     }
 
     fn no_such_crate(&self, name: &str) -> String {

@@ -128,27 +128,34 @@ fn cpp() {
     compiled("cpp", "cpp", 1);
 }
 
-fn rust_programs(profile: &str, directory: &str) {
-    let project = root().join("tests/programs/rust");
+fn rust_programs(project: &str, profile: &str, directory: &str) {
+    let sources = format!("{project}/src/bin");
+    let project = root().join("tests/programs").join(project);
     let arguments = ["cargo", "build", "--quiet", "--profile", profile];
     succeeds(command().current_dir(&project).args(arguments));
     let built = project
         .join("target/atomsan/x86_64-unknown-linux-gnu")
         .join(directory);
-    for source in programs("rust/src/bin", "rs") {
+    for source in programs(&sources, "rs") {
         check(&source, &built.join(source.file_stem().unwrap()));
     }
 }
 
 #[test]
 fn rust() {
-    rust_programs("dev", "debug");
+    rust_programs("rust", "dev", "debug");
+}
+
+/// Synchronisation of other crates: parking_lot, crossbeam, dashmap, tokio, rayon and others.
+#[test]
+fn crates() {
+    rust_programs("crates", "dev", "debug");
 }
 
 /// Functions that are inlined are still regions.
 #[test]
 fn rust_optimised() {
-    rust_programs("release", "release");
+    rust_programs("rust", "release", "release");
 }
 
 /// A program that gcc built for ThreadSanitizer is checked as it is.

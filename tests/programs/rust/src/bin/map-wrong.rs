@@ -1,5 +1,5 @@
 //! Looks whether the key is there under one lock, and inserts under another.
-//! finding: map_wrong::number 10 15
+//! finding: map_wrong::number 10 12
 use std::collections::HashMap;
 use std::sync::RwLock;
 use std::thread;
