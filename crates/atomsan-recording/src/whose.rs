@@ -51,11 +51,12 @@ impl Options {
     /// Whether a function is the user's.
     pub(crate) fn is_users(&self, frame: &Frame) -> bool {
         let root = |directory: &PathBuf| directory == Path::new("/");
-        // Who asks for everything does not ask for the inside of locks and channels.
-        self.is_in_users_file(&frame.file)
-            && !frame.function.starts_with("atomsan::")
-            && !self.models.has(&frame.function)
-            && !(self.roots.iter().any(root) && models::family(&frame.function).is_some())
+        // Who asks for everything does not ask for the inside of locks and channels, and nobody
+        // for our own annotations.
+        let inside = frame.function.starts_with("atomsan::")
+            || self.models.has(&frame.function)
+            || self.roots.iter().any(root) && models::family(&frame.function).is_some();
+        self.is_in_users_file(&frame.file) && !inside
     }
 
     /// Whether what is written in this file is the user's.

@@ -1,9 +1,10 @@
 //! What a finding is to a person.
 //!
-//! Engines speak in ids. [`fold()`] leaves one finding for each mistake, and [`resolve()`] turns
-//! it into a [`Report`]: names, places, a [`Rank`], a fingerprint that survives edits; [`agree()`]
-//! merges what several engines say, and [`merge()`] what several processes show. The renderers
-//! ([`terminal`], [`json`]) only ever see reports.
+//! Engines speak in ids. [`fold()`] leaves out what an engine says twice, [`resolve()`] turns ids
+//! into a [`Report`] with names and a [`Rank`], and [`gather()`] makes one finding of all reports
+//! about one mistake; [`merge()`] does so for several processes. The findings are in a [`Document`], which can be written down and read back,
+//! and which every renderer ([`terminal`], [`sarif`], [`junit`], [`html`]) starts from; a [`story`]
+//! is what they all tell.
 #![forbid(unsafe_code)]
 
 mod accepted;

@@ -100,10 +100,8 @@ fn render(report: &Report, options: &Options<'_>) -> String {
     let mut group = Group::with_title(title);
     let (snippets, shown) = snippets(report, &told, options);
     let drawn = !snippets.is_empty();
-    if !drawn {
-        if let Some(origin) = origin(report, options) {
-            group = group.element(origin);
-        }
+    if let Some(origin) = origin(report, options).filter(|_| !drawn) {
+        group = group.element(origin);
     }
     group = group.elements(snippets);
     // A label needs its line; steps without one, and long stories, are told in a table.

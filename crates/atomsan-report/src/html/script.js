@@ -153,7 +153,7 @@
         make("title", {}, `${step.thread} ${step.action}\n${where(step)}${step.meaning ? "\n" + step.meaning : ""}`),
         make("rect", { x: left, y: upper, width, height: box, rx: 7 }),
         make("text", { x: left + 10, y: upper + 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), 26)),
-        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [where(step).split("/").pop(), bare(step.function)].filter(Boolean).join(" · "), 36)));
+        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [where(step).split("/").pop(), bare(step.function)].filter(Boolean).join(" · "), 33)));
       svg.append(group);
     });
     for (const [from, to] of finding.edges) {
