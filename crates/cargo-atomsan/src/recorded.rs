@@ -67,7 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
     pub(crate) noise: Option<u64>,
 
-    /// Keep the events of the program in a trace file
+    /// Keep the events of the program in a trace file; of several processes, in one each, with the
+    /// number of the process in its name
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
 
@@ -251,7 +252,11 @@ fn check_files(
         let started = Instant::now();
         let (before, total) = (seen.events, files.len() as u64);
         let total = (total > 1).then_some(total);
-        let checker = check(&recording, sources, &spec, args, |events| {
+        let trace = args.save_trace.as_ref().map(|path| match total {
+            Some(_) => numbered(path, recording.counters().pid),
+            None => path.clone(),
+        });
+        let checker = check(&recording, sources, &spec, args, trace, |events| {
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
@@ -351,6 +356,13 @@ pub(crate) fn conclude(
     Ok(if found { Exit::Findings } else { Exit::Clean })
 }
 
+/// A name with a number in front of its endings, which say the format.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (name, endings) = name.split_once('.').unwrap_or((&name, ""));
+    path.with_file_name(format!("{name}.{number}.{endings}"))
+}
+
 /// What was found in any process, each mistake once.
 fn over_all(documents: &[Document]) -> Document {
     let mut all = unite(documents.to_vec(), products::unite);
@@ -371,13 +383,14 @@ pub(crate) fn check(
     sources: &Options,
     spec: &Spec,
     args: &Args,
+    trace: Option<PathBuf>,
     mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
     let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
-    let mut kept = match &args.save_trace {
+    let mut kept = match &trace {
         Some(path) => Some(Destination::open(
             Some(path),
             &destination::Flags::default(),
@@ -507,6 +520,12 @@ impl std::fmt::Display for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traces_of_several_processes_keep_their_format() {
+        let path = Path::new("out/t.std.zst");
+        assert_eq!(numbered(path, 42), Path::new("out/t.42.std.zst"));
+    }
 
     #[test]
     fn sizes() {
