@@ -44,6 +44,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Whether a function is somebody else's, but neither the toolchain's nor part of synchronisation.
+    fn is_foreign(&self, frame: &Frame) -> bool {
+        const TOOLS: [&str; 3] = ["/rustc/", "/rust/deps/", "/usr/"];
+        !self.roots.is_empty()
+            && !frame.file.is_empty()
+            && !TOOLS.iter().any(|start| frame.file.starts_with(start))
+            && !self.is_users(frame)
+            && models::family(&frame.function).is_none()
+    }
+
     fn is_users(&self, frame: &Frame) -> bool {
         let file = &*frame.file;
         const OTHERS: [&str; 7] = [
@@ -77,6 +87,8 @@ struct Node {
     function: Option<FunctionId>,
     /// Where in the user's code the chain is, and what synchronisation it is in.
     place: Place,
+    /// The outermost function of the chain that is neither the user's nor the toolchain's.
+    foreign: Option<FunctionId>,
 }
 
 /// What is known of a place in a chain of calls.
@@ -251,6 +263,7 @@ impl<'a> Events<'a> {
             nodes: vec![Node {
                 function: None,
                 place: Place::default(),
+                foreign: None,
             }],
             children: FxMap::default(),
             inlined: vec![Vec::new()],
