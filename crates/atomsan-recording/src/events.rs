@@ -19,9 +19,10 @@ use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
 use crate::handover::{HandedOver, Survey};
-use crate::models::{self, Change, Family, Step};
+use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
+use crate::whose::Options;
 use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
@@ -30,55 +31,9 @@ use looks::{Looks, Repeated};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
-
-/// Whose functions are regions.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Directories of the user's sources; if there are none, everything is the user's that is
-    /// not the toolchain's, the system's or a package's.
-    pub roots: Vec<PathBuf>,
-}
-
-impl Options {
-    /// Whether a function is somebody else's, but neither the toolchain's nor part of synchronisation.
-    fn is_foreign(&self, frame: &Frame) -> bool {
-        const TOOLS: [&str; 3] = ["/rustc/", "/rust/deps/", "/usr/"];
-        !self.roots.is_empty()
-            && !frame.file.is_empty()
-            && !TOOLS.iter().any(|start| frame.file.starts_with(start))
-            && !self.is_users(frame)
-            && models::family(&frame.function).is_none()
-    }
-
-    fn is_users(&self, frame: &Frame) -> bool {
-        let file = &*frame.file;
-        const OTHERS: [&str; 7] = [
-            "/rustc/",
-            "/rust/deps/",
-            "/usr/",
-            "/.cargo/registry/",
-            "/.cargo/git/",
-            "/.rustup/",
-            "/crates/atomsan/src/",
-        ];
-        // The standard library's files are named by where it was built.
-        if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
-            return false;
-        }
-        if self.roots.is_empty() {
-            !OTHERS.iter().any(|other| file.contains(other))
-        } else {
-            let path = Path::new(file);
-            let mut named = self.roots.iter().filter(|root| path.starts_with(root));
-            // Who asks for everything does not ask for the inside of locks and channels.
-            named.any(|root| root != Path::new("/") || models::family(&frame.function).is_none())
-        }
-    }
-}
 
 /// A chain of calls: a function on top of another chain.
 #[derive(Clone, Copy, Debug)]

@@ -21,6 +21,7 @@ pub(crate) fn report() -> Report {
     };
     let transaction = |thread: &str, blamed| Transaction {
         thread: thread.to_owned(),
+        spawned: None,
         region: Some("withdraw".to_owned()),
         blamed,
     };
@@ -52,6 +53,7 @@ pub(crate) fn report() -> Report {
         notes: Vec::new(),
         agreeing: Vec::new(),
         also: Vec::new(),
+        accepted: None,
         fingerprint: "0123456789abcdef".to_owned(),
     }
 }

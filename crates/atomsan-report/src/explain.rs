@@ -27,8 +27,7 @@ pub const ALL: &[Explanation] = &[
 A function read a value, another thread changed it, and the function then wrote something that it
 had worked out from what it read. The other thread's change is gone. Each access may be under a
 lock: the mistake is that the lock was let go between the read and the write.",
-        example: "\
-  withdraw(30)                    withdraw(50)
+        example: "  withdraw(30)                    withdraw(50)
   ① reads balance: 100
                                   ② writes balance: 50
   ③ writes balance: 70            the 50 were never withdrawn",
@@ -47,8 +46,7 @@ off. Say so in a suppression, with the reason.",
         meaning: "\
 A function wrote a variable twice, and another thread read it in between: a state that nobody was
 meant to see.",
-        example: "\
-  rebuild()                       lookup()
+        example: "  rebuild()                       lookup()
   ① writes table: empty
                                   ② reads table: empty
   ③ writes table: complete        found nothing, though it is there",
@@ -63,8 +61,7 @@ meant to see.",
         meaning: "\
 A function wrote a variable and then read or wrote it again as if it were alone, but another thread
 had written it in between.",
-        example: "\
-  drop_reference()                drop_reference()
+        example: "  drop_reference()                drop_reference()
   ① updates count: 2 → 1
                                   ② updates count: 1 → 0
   ③ reads count: 0, frees         also frees",
@@ -79,8 +76,7 @@ had written it in between.",
         meaning: "\
 A function read the same variable twice, and another thread wrote it in between. What the function
 decided after the first read may not hold at the second.",
-        example: "\
-  append()                        set_length(0)
+        example: "  append()                        set_length(0)
   ① reads length: 8, makes room
                                   ② writes length: 0
   ③ reads length: 0, copies       past the end, or nothing",
@@ -98,8 +94,7 @@ look is there because the first may be out of date. That is why this finding has
 A function touched two things, two variables or a variable and a lock, and another thread came
 after its first step and before its second. So the function can have seen one of them from before
 the other thread and one from after.",
-        example: "\
-  total()                         transfer(10)
+        example: "  total()                         transfer(10)
   ① reads checking: 100
                                   ② writes checking: 90
                                   ③ writes savings: 110
@@ -117,8 +112,7 @@ before it acts.",
         meaning: "\
 Three or more executions of functions depend on each other in a circle. No order of running them
 one after the other gives what was seen, and the first one of the finding is not atomic.",
-        example: "\
-  f()               g()               h()
+        example: "  f()               g()               h()
   ① writes x
                     ② reads x
                     ③ writes y
@@ -136,8 +130,7 @@ one after the other gives what was seen, and the first one of the finding is not
         meaning: "\
 As in a cycle, but the engine that found it keeps only the step that closes the circle. Another
 engine (`--engine velodrome`) shows all of it.",
-        example: "\
-  f()                             g()
+        example: "  f()                             g()
   ① uses x
                                   ② uses x, then y
   ③ uses y                        f is before g, and after g",
@@ -152,8 +145,7 @@ Lipton's reduction proves a function atomic if it is first only taking locks and
 protect, then does one free step, then only lets locks go. This function does something after that
 which is not allowed there, such as taking another lock or using data that no lock protects. So it
 cannot be proven atomic; that is not yet a proof that it goes wrong.",
-        example: "\
-  withdraw()
+        example: "  withdraw()
   ① takes lock
      reads balance
   ② lets go of lock               committed here
@@ -171,8 +163,7 @@ written only once. The engines for observed violations say whether it has happen
         meaning: "\
 In cooperative code other threads interfere only where the code says `yield`. Here another thread
 interferes and there is no yield, so a reader of the code does not see it coming.",
-        example: "\
-  producer()                      consumer()
+        example: "  producer()                      consumer()
   ① writes item
                                   ② reads item
   ③ writes item                   interference between ① and ③, without a yield",
@@ -188,8 +179,8 @@ interferes and there is no yield, so a reader of the code does not see it coming
 Two steps conflict if they touch the same thing and one of them writes. An execution is conflict
 serializable if swapping neighbouring steps that do not conflict can make each transaction run in
 one piece. A violation of it happened in this execution: the finding is never a guess.",
-        example: "\
-  f: read x · g: write x · f: write x      f cannot be moved together: not serializable
+        example:
+            "  f: read x · g: write x · f: write x      f cannot be moved together: not serializable
   f: read x · g: write y · f: write x      g can move out of the way: serializable",
         fixes: "See the anomaly of the finding: it says what kind of violation it is.",
         harmless: "See the anomaly.",
@@ -201,8 +192,7 @@ one piece. A violation of it happened in this execution: the finding is never a 
 An execution is view serializable if there is an order of whole transactions in which every read
 sees the same write and the last writes are the same. Findings of this criterion are predicted:
 another schedule of the same program, with the same synchronisation, is not view serializable.",
-        example: "\
-  recorded:   f: read x, write x · g: write x
+        example: "  recorded:   f: read x, write x · g: write x
   predicted:  f: read x · g: write x · f: write x      no lock forbids it",
         fixes: "See the anomaly of the finding.",
         harmless: "\
@@ -237,8 +227,7 @@ two yields can be read as if it were sequential.",
 Variables that belong together are declared as an atomic set (`--sets`), and functions that keep
 them consistent are its units of work. Only what touches the set counts, so a function may be
 interrupted in between as long as the set does not notice.",
-        example: "\
-  set {lower, upper}
+        example: "  set {lower, upper}
   shift()                         width()
   ① writes lower
                                   ② reads lower, upper

@@ -16,6 +16,7 @@
 //! That does not depend on lines, threads, engines or the way in which the gap was seen, and a run
 //! that sees fewer gaps of a function than another has no fingerprint that the other has not.
 
+use crate::accepted::Marks;
 use crate::rank::Rank;
 use crate::resolve::Report;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,7 @@ pub struct Agreeing {
 /// Makes one finding of all reports about one mistake, the worst first. Findings that were gathered
 /// before, for instance in other processes, can be gathered again.
 pub fn gather(reports: Vec<Report>) -> Vec<Report> {
+    let marks = Marks::of(&reports);
     let mut functions: HashMap<Function, usize> = HashMap::new();
     let mut by_function: Vec<Vec<Report>> = Vec::new();
     for mut report in reports {
@@ -54,6 +56,7 @@ pub fn gather(reports: Vec<Report>) -> Vec<Report> {
     }
     let mut findings: Vec<Report> = by_function.into_iter().flat_map(gaps).collect();
     findings.sort_by_key(|report| Reverse(report.rank));
+    marks.put(&mut findings);
     findings
 }
 
@@ -99,43 +102,56 @@ fn lines(report: &Report) -> Option<(u32, u32)> {
     }
 }
 
+/// Reports that one gap explains.
+struct Gap {
+    /// The line before which it lies.
+    end: u32,
+    reports: Vec<Report>,
+}
+
+impl Gap {
+    fn includes(&self, line: u32) -> bool {
+        let mut all = self.reports.iter().filter_map(lines);
+        all.any(|(first, last)| (first..=last).contains(&line))
+    }
+}
+
 /// The findings of one function, or the only one that is of none.
 fn gaps(reports: Vec<Report>) -> Vec<Report> {
-    let mut reports = united(reports);
-    if lines(&reports[0]).is_none() || reports[0].culprit.function.is_none() {
-        return reports
-            .into_iter()
-            .map(|only| finding(vec![only]))
-            .collect();
+    if reports.iter().any(|report| Function::of(report).is_none()) {
+        return vec![finding(reports)];
     }
-    let (points, mut open): (Vec<_>, Vec<_>) = reports
-        .drain(..)
-        .map(|report| (lines(&report).unwrap_or_default(), report))
-        .partition(|((first, last), _)| first == last);
-    open.sort_by_key(|((_, last), _)| *last);
-    // The last line before which each gap lies, and the reports that it explains.
-    let mut gaps: Vec<(u32, Vec<((u32, u32), Report)>)> = Vec::new();
-    for ((first, last), report) in open {
+    let of = |report: &Report| lines(report).unwrap_or_default();
+    let (points, mut open): (Vec<_>, Vec<_>) =
+        (united(reports).into_iter()).partition(|report| of(report).0 == of(report).1);
+    open.sort_by_key(|report| of(report).1);
+    let mut gaps: Vec<Gap> = Vec::new();
+    for report in open {
+        let (first, end) = of(&report);
         match gaps.last_mut() {
-            Some((end, gap)) if first < *end => gap.push(((first, last), report)),
-            _ => gaps.push((last, vec![((first, last), report)])),
+            Some(gap) if first < gap.end => gap.reports.push(report),
+            _ => gaps.push(Gap {
+                end,
+                reports: vec![report],
+            }),
         }
     }
     // What was split within one line is explained by any gap that includes the line.
-    for ((line, _), report) in points {
-        let includes = |(_, gap): &&mut (u32, Vec<((u32, u32), Report)>)| {
-            (gap.iter()).any(|((first, last), _)| (*first..=*last).contains(&line))
-        };
-        match gaps.iter_mut().find(includes) {
-            Some((_, gap)) => gap.push(((line, line), report)),
-            None => gaps.push((line, vec![((line, line), report)])),
+    for report in points {
+        let (line, end) = of(&report);
+        match gaps.iter_mut().find(|gap| gap.includes(line)) {
+            Some(gap) => gap.reports.push(report),
+            None => gaps.push(Gap {
+                end,
+                reports: vec![report],
+            }),
         }
     }
-    gaps.sort_by_key(|(end, _)| *end);
+    gaps.sort_by_key(|gap| gap.end);
     let numbered = gaps.into_iter().enumerate();
     numbered
-        .map(|(number, (_, gap))| {
-            let mut finding = finding(gap.into_iter().map(|(_, report)| report).collect());
+        .map(|(number, gap)| {
+            let mut finding = finding(gap.reports);
             finding.fingerprint = fingerprint(&finding, number);
             finding
         })

@@ -1,9 +1,11 @@
 //! From a finding in ids to a report in names.
 
+use crate::accepted::Accepted;
 use crate::gather::Agreeing;
 use crate::rank::Rank;
 use crate::words;
 use atomsan_trace::finding::Finding;
+use atomsan_trace::names::Frame;
 use atomsan_trace::{FunctionId, Names, SiteId, StackId, Stacks};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
@@ -63,6 +65,9 @@ pub struct Step {
 pub struct Transaction {
     /// Its thread.
     pub thread: String,
+    /// Where that thread was started, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spawned: Option<Place>,
     /// Its region; `None` if it is a single event outside of all regions.
     pub region: Option<String>,
     /// Whether it is not serializable itself.
@@ -109,16 +114,23 @@ pub struct Report {
     /// accesses. Each is a report of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Report>,
+    /// Why it is not held against the program; none if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Accepted>,
     /// Identifies the finding across runs and edits.
     pub fingerprint: String,
 }
 
-/// Turns ids into names.
+/// Turns ids into names. Where threads were started is for the caller to say.
 pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
     let resolver = Resolver { names };
     let function = finding.culprit.region.and_then(|f| resolver.function(f));
     let (first, second) = finding.culprit.between;
-    let (first, second) = (resolver.place(first, None), resolver.place(second, None));
+    let region = finding.culprit.region;
+    let (first, second) = (
+        resolver.line_in(first, region),
+        resolver.line_in(second, region),
+    );
     let witness: Vec<Step> = finding
         .witness
         .iter()
@@ -160,6 +172,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
             .iter()
             .map(|participant| Transaction {
                 thread: names.thread(participant.thread).into_owned(),
+                spawned: None,
                 region: participant
                     .region
                     .map(|region| resolver.region(region, participant.entered)),
@@ -174,6 +187,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         notes: finding.notes.clone(),
         agreeing: Vec::new(),
         also: Vec::new(),
+        accepted: None,
     }
 }
 
@@ -216,9 +230,28 @@ impl Resolver<'_> {
         })
     }
 
+    /// The place in a function: where a site is inside of something that was inlined, the line
+    /// of the function that it was inlined into.
+    fn line_in(&self, site: SiteId, function: Option<FunctionId>) -> Place {
+        let frames = self.names.site(site).map_or(&[][..], |site| &site.frames);
+        let own = frames
+            .iter()
+            .find(|frame| function.is_some() && frame.function == function);
+        match own.filter(|frame| frame.line != 0) {
+            Some(frame) => self.framed(Some(frame), function),
+            None => self.place(site, None),
+        }
+    }
+
     /// `function` is used where the site does not say in which function it is.
     fn place(&self, site: SiteId, function: Option<FunctionId>) -> Place {
-        let frame = self.names.site(site).and_then(|site| site.frame());
+        self.framed(
+            self.names.site(site).and_then(|site| site.frame()),
+            function,
+        )
+    }
+
+    fn framed(&self, frame: Option<&Frame>, function: Option<FunctionId>) -> Place {
         let function = frame.and_then(|frame| frame.function).or(function);
         Place {
             function: function.and_then(|function| self.function(function)),

@@ -5,7 +5,9 @@
 //! thread, whose steps carry the order in which they happened across all threads. Files below the
 //! base directory are relative to it (`SRCROOT`), so a code host finds them in its checkout.
 
+use crate::accepted::AcceptedBy;
 use crate::explain::{self, Explanation};
+use crate::gather::gather;
 use crate::json::Document;
 use crate::rank::Rank;
 use crate::resolve::{Place, Report};
@@ -21,7 +23,13 @@ const SCHEMA: &str =
 const MOST_STEPS: usize = 10_000;
 
 /// All documents as one run.
-pub fn render(documents: &[Document], findings: &[Report], sources: &Sources) -> String {
+pub fn render(documents: &[Document], sources: &Sources) -> String {
+    let findings = gather(
+        documents
+            .iter()
+            .flat_map(|one| one.findings.clone())
+            .collect(),
+    );
     let rules: Vec<&Explanation> = (explain::ALL.iter())
         .filter(|rule| findings.iter().any(|one| one.anomaly == rule.code))
         .collect();
@@ -136,6 +144,16 @@ fn result(finding: &Report, rules: &[&Explanation], sources: &Sources) -> Value 
     if let Some(index) = rules.iter().position(|rule| rule.code == finding.anomaly) {
         result["ruleIndex"] = index.into();
     }
+    if let Some(accepted) = &finding.accepted {
+        result["suppressions"] = json!([{
+            "kind": "external",
+            "status": "accepted",
+            "justification": accepted.sentence(),
+        }]);
+        if accepted.by == AcceptedBy::Baseline {
+            result["baselineState"] = "unchanged".into();
+        }
+    }
     if told.is_empty() {
         result
             .as_object_mut()
@@ -181,7 +199,7 @@ fn flows(told: &[Told], sources: &Sources) -> Vec<Value> {
 fn sentence(step: &Told) -> String {
     let mut text = format!("{} {} {}", step.sign(), step.thread, step.action);
     if !step.meaning.is_empty() {
-        let _ = write!(text, ": {}", step.meaning);
+        let _ = write!(text, ", {}", step.meaning);
     }
     text
 }

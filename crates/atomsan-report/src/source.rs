@@ -131,7 +131,10 @@ pub fn heading(lines: &Lines, function: &str, line: u32) -> Option<u32> {
             before.is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '.')
                 && after.is_some_and(|c| matches!(c, '(' | '<' | ' '))
         });
-        called && indent(text) < inner && !text.trim_end().ends_with(';')
+        let comment = ["//", "/*", "*", "#"]
+            .iter()
+            .any(|mark| text.trim_start().starts_with(mark));
+        called && !comment && indent(text) < inner && !text.trim_end().ends_with(';')
     };
     let found = (above.into_iter()).find(|(_, text)| !name.is_empty() && is_heading(text));
     found.map(|(&number, _)| number)
@@ -139,7 +142,7 @@ pub fn heading(lines: &Lines, function: &str, line: u32) -> Option<u32> {
 
 /// `withdraw` for `bank::Account::withdraw::{{closure}}`, `Account::withdraw(int)` and
 /// `bank/Account.withdraw(I)Z`.
-fn bare_name(function: &str) -> &str {
+pub(crate) fn bare_name(function: &str) -> &str {
     let function = function.split("::{").next().unwrap_or(function);
     let function = function.split(['(', '<']).next().unwrap_or(function);
     function.rsplit([':', '.', '/']).next().unwrap_or(function)
@@ -164,11 +167,12 @@ mod tests {
 
     #[test]
     fn the_heading_is_above_and_indented_less() {
-        let text = "fn add() {\n    other(add());\n    if x {\n        y();\n    }\n}";
+        let text =
+            "fn add() {\n//! add (so)\n    other(add());\n    if x {\n        y();\n    }\n}";
         let lines: Lines = (1..).zip(text.lines().map(str::to_owned)).collect();
-        assert_eq!(heading(&lines, "m::add", 4), Some(1));
-        assert_eq!(heading(&lines, "m::sub", 4), None);
-        assert_eq!(heading(&lines, "", 4), None);
+        assert_eq!(heading(&lines, "m::add", 5), Some(1));
+        assert_eq!(heading(&lines, "m::sub", 5), None);
+        assert_eq!(heading(&lines, "", 5), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! at the nearest line that is not in a library.
 
 use crate::resolve::{Place, Report, Step};
-use crate::source::is_library;
+use crate::source::{bare_name, is_library};
 use crate::words;
 use std::borrow::Cow;
 
@@ -96,8 +96,15 @@ pub fn tell(report: &Report) -> Vec<Told> {
         }
         let inside = (step.place.function.as_deref())
             .filter(|_| place.function != step.place.function || place.line != step.place.line);
-        if let Some(inside) = inside {
-            action.push_str(&format!(" in `{inside}`"));
+        // A closure of the function that is shown is no news.
+        let news = |inside: &&str| {
+            let shown = place.function.as_deref().unwrap_or("");
+            inside
+                .strip_prefix(shown)
+                .is_none_or(|rest| !rest.starts_with("::{"))
+        };
+        if let Some(inside) = inside.filter(news) {
+            action.push_str(&format!(" in `{}`", bare_name(inside)));
         }
         let meaning = match (&step.note, culprit(step), Some(at) == last && first != last) {
             (Some(note), ..) => note.clone(),
@@ -128,11 +135,11 @@ fn meaning(report: &Report, first: usize, last: usize) -> String {
     let (one, other) = (sign(first + 1), before(last).map(|at| sign(at + 1)));
     let other = other.unwrap_or_else(|| "another thread".to_owned());
     match report.anomaly.as_str() {
-        "lost-update" => format!("what {one} read is out of date: {other} came first"),
-        "overwritten" => format!("{other} has overwritten what {one} wrote"),
-        "intermediate-state" => format!("{other} has seen the state in between"),
-        "non-repeatable-read" => format!("not what {one} read: {other} came between"),
-        _ => format!("after {other}, so {one} is out of date"),
+        "lost-update" => format!("but {one} is out of date since {other}"),
+        "overwritten" => format!("but {other} has overwritten {one}"),
+        "intermediate-state" => format!("but {other} has seen the state between"),
+        "non-repeatable-read" => format!("but {other} has changed it since {one}"),
+        _ => format!("but after {other}, so {one} is out of date"),
     }
 }
 
@@ -265,8 +272,7 @@ pub fn evidence(report: &Report) -> String {
 
 /// The other ways in which the mistake was seen, each once.
 pub fn also(report: &Report) -> Vec<String> {
-    let mut ways: Vec<String> = Vec::new();
-    for other in &report.also {
+    let way = |other: &Report| {
         let at = match other.culprit.lines.as_slice() {
             [first, second] if first != second => format!("between lines {first} and {second}"),
             [line, ..] => format!("at line {line}"),
@@ -280,8 +286,12 @@ pub fn also(report: &Report) -> Vec<String> {
             Some(region) => format!(", `{region}` got in"),
             None => String::new(),
         };
-        let way = format!("{} {at}{by}", other.anomaly);
-        if !ways.contains(&way) {
+        format!("{} {at}{by}", other.anomaly)
+    };
+    let own = way(report);
+    let mut ways: Vec<String> = Vec::new();
+    for way in report.also.iter().map(way) {
+        if way != own && !ways.contains(&way) {
             ways.push(way);
         }
     }
@@ -315,8 +325,8 @@ mod tests {
         other.stack = vec![place("deposit", "src/bank.rs", 33)];
         let told = tell(&report);
         assert_eq!(told[0].place.line, Some(10));
-        assert_eq!(told[0].action, "reads `balance` in `Vec::len`");
+        assert_eq!(told[0].action, "reads `balance` in `len`");
         assert_eq!(told[1].place, place("deposit", "src/bank.rs", 33));
-        assert_eq!(told[2].meaning, "what ① read is out of date: ② came first");
+        assert_eq!(told[2].meaning, "but ① is out of date since ②");
     }
 }

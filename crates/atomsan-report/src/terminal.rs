@@ -100,10 +100,8 @@ fn render(report: &Report, options: &Options<'_>) -> String {
     let mut group = Group::with_title(title);
     let (snippets, shown) = snippets(report, &told, options);
     let drawn = !snippets.is_empty();
-    if !drawn {
-        if let Some(origin) = origin(report, options) {
-            group = group.element(origin);
-        }
+    if let Some(origin) = origin(report, options).filter(|_| !drawn) {
+        group = group.element(origin);
     }
     group = group.elements(snippets);
     // A label needs its line; steps without one, and long stories, are told in a table.
@@ -140,7 +138,10 @@ fn noted<'a>(group: Group<'a>, level: Level<'a>, text: &str, width: usize) -> Gr
 fn origin<'a>(report: &Report, options: &Options<'_>) -> Option<Origin<'a>> {
     let file = report.culprit.file.as_deref();
     let name = file.map(|file| options.sources.name(file));
-    story::between(report, name.as_deref()).map(Origin::path)
+    let place = story::between(report, name.as_deref())?;
+    // Who got in is told in the table.
+    let place = place.split("; ").next().unwrap_or(&place).to_owned();
+    Some(Origin::path(place))
 }
 
 type Drawn<'a> = Snippet<'a, annotate_snippets::Annotation<'a>>;
@@ -223,7 +224,12 @@ fn drawn<'a>(
         } else {
             AnnotationKind::Context
         };
-        let span = narrowed(&text, span, room, label.chars().count());
+        // Several labels of one line stand below it.
+        let alone = labels.iter().filter(|(_, other)| other == line).count() == 1;
+        let span = match alone {
+            true => narrowed(&text, span, room, label.chars().count()),
+            false => span,
+        };
         snippet = snippet.annotation(kind.span(span).label(label));
     }
     snippet
@@ -232,7 +238,7 @@ fn drawn<'a>(
 fn label(step: &Told) -> String {
     let mut text = format!("{} {} {}", step.sign(), step.thread, step.action);
     if !step.meaning.is_empty() {
-        text.push_str(": ");
+        text.push_str(", ");
         text.push_str(&step.meaning);
     }
     text
@@ -292,18 +298,15 @@ fn wrapped(text: &str, width: usize, lead: usize) -> String {
     lines.join("\n")
 }
 
-/// The steps as a table.
+/// The steps as a table; without functions, and without meanings, where they do not fit.
 fn table(told: &[Told], options: &Options<'_>) -> String {
-    let rows: Vec<[String; 4]> = told.iter().map(|step| row(step, options.sources)).collect();
-    let width = |at: usize| {
-        rows.iter()
-            .map(|row| row[at].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let (w0, w1, w2) = (width(0), width(1), width(2));
+    let room = options.width.saturating_sub(12).max(60);
+    let rows =
+        [(true, true), (false, true), (false, false)].map(|with| rows(told, options.sources, with));
+    let fits = |rows: &&Vec<String>| rows.iter().all(|row| row.chars().count() <= room);
+    let rows = rows.iter().find(fits).unwrap_or(&rows[2]);
     let mut text = String::from("in this order:");
-    for (number, ([thread, action, place, meaning], step)) in rows.iter().zip(told).enumerate() {
+    for (number, row) in rows.iter().enumerate() {
         if rows.len() > MOST_STEPS && (HEAD..rows.len() - TAIL).contains(&number) {
             if number == HEAD {
                 let left_out = rows.len() - HEAD - TAIL;
@@ -311,26 +314,41 @@ fn table(told: &[Told], options: &Options<'_>) -> String {
             }
             continue;
         }
-        let mark = if step.culprit { ' ' } else { '|' };
-        let sign = step.sign();
-        let line = format!("{sign} {mark} {thread:w0$}  {action:w1$}  {place:w2$}  {meaning}");
         text.push('\n');
-        text.push_str(cut(line.trim_end(), options.width.saturating_sub(12).max(60)).as_str());
+        text.push_str(&cut(row, room));
     }
     text
 }
 
-fn row(step: &Told, sources: &Sources) -> [String; 4] {
-    let meaning = match step.meaning.as_str() {
-        "" => String::new(),
-        meaning => format!("<- {meaning}"),
+fn rows(told: &[Told], sources: &Sources, (functions, meanings): (bool, bool)) -> Vec<String> {
+    let place = |step: &Told| {
+        let function = step.place.function.clone().filter(|_| functions);
+        self::place(
+            &Place {
+                function,
+                ..step.place.clone()
+            },
+            sources,
+        )
     };
-    [
-        step.thread.clone(),
-        step.action.clone(),
-        place(&step.place, sources),
-        meaning,
-    ]
+    let cells = |step: &Told| [step.thread.clone(), step.action.clone(), place(step)];
+    let cells: Vec<[String; 3]> = told.iter().map(cells).collect();
+    let width = |at: usize| {
+        let widths = cells.iter().map(|row| row[at].chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (w0, w1, w2) = (width(0), width(1), width(2));
+    let rows = cells
+        .iter()
+        .zip(told)
+        .map(|([thread, action, place], step)| {
+            let mark = if step.culprit { ' ' } else { '|' };
+            let meaning = if meanings { step.meaning.as_str() } else { "" };
+            let sign = step.sign();
+            let row = format!("{sign} {mark} {thread:w0$}  {action:w1$}  {place:w2$}  {meaning}");
+            row.trim_end().to_owned()
+        });
+    rows.collect()
 }
 
 fn place(place: &Place, sources: &Sources) -> String {

@@ -5,6 +5,7 @@ use atomsan_engines::checker::{Checker, Run};
 use atomsan_report::json::{Document, EngineSummary, Thread};
 use atomsan_report::{Report, fold, gather, resolve, resolve_call};
 use atomsan_trace::ThreadId;
+use atomsan_trace::finding::Finding;
 
 /// What is known besides what the engines say.
 #[derive(Debug)]
@@ -41,6 +42,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
             serde_json::Map::new()
         },
     };
+    let threads = threads(checker);
     Document {
         version: Document::VERSION,
         file: about.file,
@@ -49,19 +51,27 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         seconds: about.seconds,
         peak_memory: memory::peak(),
         process: about.process,
+        merged: None,
         warnings: about.warnings,
-        threads: threads(checker),
+        findings: reports(checker, &threads),
+        threads,
         engines: runs.iter().map(summary).collect(),
-        findings: reports(checker),
         sources: Vec::new(),
     }
 }
 
 /// All findings by name, the worst first.
-fn reports(checker: &Checker) -> Vec<Report> {
+fn reports(checker: &Checker, threads: &[Thread]) -> Vec<Report> {
     let findings = (checker.runs().iter()).flat_map(|run| fold(run.findings.list()));
-    let reports = findings.map(|one| resolve(one, checker.names(), checker.stacks()));
-    gather(reports.collect())
+    let report = |finding: &Finding| {
+        let mut report = resolve(finding, checker.names(), checker.stacks());
+        for (transaction, one) in report.transactions.iter_mut().zip(&finding.participants) {
+            let thread = threads.get(one.thread.index());
+            transaction.spawned = thread.and_then(|thread| thread.spawned.clone());
+        }
+        report
+    };
+    gather(findings.map(report).collect())
 }
 
 fn threads(checker: &Checker) -> Vec<Thread> {

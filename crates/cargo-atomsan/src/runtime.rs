@@ -8,11 +8,14 @@
 //! | `libatomsan_rt.so` | programs that were linked by `atomsan cc` or `cargo atomsan` |
 //! | `libtsan.so` | the linker, when gcc asks for ThreadSanitizer's |
 //! | `libtsan.so.0`, `.2` | programs that gcc linked with `-fsanitize=thread` |
+//! | `libclang_rt.tsan*.so` | programs that clang linked with `-fsanitize=thread -shared-libsan` |
 //! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
 //! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
+//! | `atomsan-rustc`, `atomsan-rustdoc` | this executable, between cargo and these (see [`rustc`]) |
+//! | `atomsan-cc`, `atomsan-c++` | this executable, as a compiler, for builds that want one word (see [`crate::cc`]) |
 //! | `include/atomsan.h` | C and C++ programs that have something to say to the checker |
 
-use crate::linker;
+use crate::{cc, linker, rustc};
 use anyhow::{Context as _, bail};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,6 +23,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatomsan_rt.so"));
+
+/// The only platform that programs are checked on.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 const HEADER: &str = include_str!("../../../include/atomsan.h");
 
@@ -33,23 +39,30 @@ pub(crate) const NAME: &str = "libatomsan_rt.so";
 pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     if LIBRARY.is_empty() {
         bail!(
-            "programs can be run under atomsan on x86-64 Linux with glibc only; `atomsan check` works here"
+            "programs can be checked on x86-64 Linux with glibc only; `atomsan check` and its \
+             relatives work here"
         );
     }
     let mut hasher = DefaultHasher::new();
-    LIBRARY.hash(&mut hasher);
+    (LIBRARY, HEADER).hash(&mut hasher);
     HEADER.hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
-    executable.hash(&mut hasher);
+    // Another version of this executable may have other names for itself.
+    links(&executable).hash(&mut hasher);
+    HEADER.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
-    if !directory.join(linker::NAME).exists() {
+    if !directory.join(LAST).exists() {
         unpack(&directory, &executable)
             .with_context(|| format!("cannot unpack the runtime into {}", directory.display()))?;
     }
     Ok(directory)
 }
 
-fn cache() -> anyhow::Result<PathBuf> {
+/// The file that is unpacked last.
+const LAST: &str = cc::CPP_NAME;
+
+/// A directory for what is kept between runs.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME") {
         Some(base) => PathBuf::from(base),
         None => std::env::home_dir()
@@ -57,6 +70,23 @@ fn cache() -> anyhow::Result<PathBuf> {
             .join(".cache"),
     };
     Ok(base.join("atomsan"))
+}
+
+/// Names in the directory, and what they stand for.
+fn links(executable: &Path) -> [(&'static str, &Path); 11] {
+    [
+        ("libtsan.so", Path::new(NAME)),
+        ("libtsan.so.0", Path::new(NAME)),
+        ("libtsan.so.2", Path::new(NAME)),
+        ("libclang_rt.tsan.so", Path::new(NAME)),
+        ("libclang_rt.tsan-x86_64.so", Path::new(NAME)),
+        (linker::NAME, executable),
+        (rustc::NAME, executable),
+        (rustc::DOC_NAME, executable),
+        (cc::NAME, executable),
+        ("checker", executable),
+        (LAST, executable),
+    ]
 }
 
 /// Several processes may do this at once, so each file comes into place as a whole.
@@ -68,13 +98,7 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
     fs::create_dir_all(directory.join(INCLUDE))?;
     fs::write(&temporary, HEADER)?;
     fs::rename(&temporary, directory.join(INCLUDE).join("atomsan.h"))?;
-    for (name, target) in [
-        ("libtsan.so", Path::new(NAME)),
-        ("libtsan.so.0", Path::new(NAME)),
-        ("libtsan.so.2", Path::new(NAME)),
-        ("checker", executable),
-        (linker::NAME, executable),
-    ] {
+    for (name, target) in links(executable) {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;
         fs::rename(&temporary, directory.join(name))?;

@@ -146,13 +146,10 @@ impl Icd {
     /// be looked for.
     pub fn end(&mut self, thread: ThreadId, index: u64) {
         let state = self.thread(thread);
-        match (state.open, state.current) {
-            (Open::Regular, Some(tx)) => {
-                state.open = Open::Nothing;
-                self.idg.close(tx, index);
-                self.idg.look_for(tx);
-            }
-            _ => {}
+        if let (Open::Regular, Some(tx)) = (state.open, state.current) {
+            state.open = Open::Nothing;
+            self.idg.close(tx, index);
+            self.idg.look_for(tx);
         }
     }
 

@@ -65,14 +65,16 @@ impl Events<'_> {
         let family = below
             .iter()
             .rev()
-            .find_map(|frame| models::family(&frame.function));
-        let known = |frame: &Frame| models::step(&frame.function);
+            .find_map(|frame| self.options.models.family(&frame.function));
+        let known = |frame: &Frame| self.options.models.step(&frame.function);
         let step = Option::zip(
             below.iter().find_map(known),
             below.iter().rev().find_map(known),
         );
         let location = self.location(pc);
-        let waits = below.iter().any(|frame| models::waits(&frame.function));
+        let waits = below
+            .iter()
+            .any(|frame| self.options.models.waits(&frame.function));
         let scopes = below.iter().any(|frame| models::scopes(&frame.function));
         let place = match users {
             Some(at) => Place {

@@ -4,6 +4,7 @@
 //! What is observed depends on the schedule, so a wrong program gets several runs; a right one
 //! must be silent in each.
 
+use crate::compilers::compilers;
 use crate::support::{command, root};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -97,29 +98,34 @@ fn check(source: &Path, program: &Path) {
     }
 }
 
-fn compiled(language: &str, ending: &str, compiler: &str) {
+/// By every compiler of the machine, as a release would be: functions that are inlined are regions.
+fn compiled(language: &str, ending: &str, which: usize) {
     let out = tempfile::tempdir().unwrap();
-    for source in programs(language, ending) {
-        let program = out.path().join(source.file_stem().unwrap());
-        succeeds(
-            command()
-                .args([compiler, "-O1"])
-                .arg(&source)
-                .arg("-o")
-                .arg(&program),
-        );
-        check(&source, &program);
+    let (compiler, variable) = [("cc", "ATOMSAN_CC"), ("c++", "ATOMSAN_CXX")][which];
+    for users in compilers() {
+        for source in programs(language, ending) {
+            let program = out.path().join(source.file_stem().unwrap());
+            succeeds(
+                command()
+                    .args([compiler, "-O2"])
+                    .env(variable, users[which])
+                    .arg(&source)
+                    .arg("-o")
+                    .arg(&program),
+            );
+            check(&source, &program);
+        }
     }
 }
 
 #[test]
 fn c() {
-    compiled("c", "c", "cc");
+    compiled("c", "c", 0);
 }
 
 #[test]
 fn cpp() {
-    compiled("cpp", "cpp", "c++");
+    compiled("cpp", "cpp", 1);
 }
 
 fn rust_programs(project: &str, profile: &str, directory: &str) {

@@ -1,0 +1,126 @@
+//! A program that runs for us, and signals that are meant for it.
+//!
+//! Ctrl-C goes to the whole group of processes. The program decides what it means; we wait for
+//! its end, so that what it did until then is checked, and end as it ended. SIGTERM goes to one
+//! process, which is us, so it is passed on. The second signal, and one that comes when there is
+//! nothing to wait for any more, ends us, and leaves nothing behind.
+
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long we wait for processes that the program has left behind when it was interrupted.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A signal that comes so soon after the program's end was sent to both of us before it: the
+/// program was quicker.
+const QUICKER: Duration = Duration::from_secs(1);
+
+/// What signals are for.
+struct State {
+    /// What is removed if we are ended.
+    recordings: PathBuf,
+    /// The process that we wait for.
+    running: Option<Pid>,
+    /// When the last one ended.
+    ended: Option<Instant>,
+    /// Signals that have come.
+    signals: u32,
+}
+
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+fn state() -> MutexGuard<'static, Option<State>> {
+    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a program to its end. What it records is in a directory, which is removed if we are ended.
+pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitStatus> {
+    if state().is_none() {
+        let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        thread::spawn(move || listen(signals));
+    }
+    let signals = state().as_ref().map_or(0, |state| state.signals);
+    // Nothing is decided between the start of the program and the note that it runs.
+    let mut now = state();
+    let mut child = command.spawn()?;
+    *now = Some(State {
+        recordings: recordings.to_owned(),
+        running: Some(Pid::from_child(&child)),
+        ended: None,
+        signals,
+    });
+    drop(now);
+    let status = child.wait();
+    let mut interrupted = false;
+    if let Some(state) = &mut *state() {
+        state.running = None;
+        state.ended = Some(Instant::now());
+        interrupted = state.signals > 0;
+    }
+    if interrupted {
+        wait_for_recorders(recordings);
+    }
+    status
+}
+
+fn listen(mut signals: Signals) {
+    for signal in signals.forever() {
+        let mut state = state();
+        let Some(state) = &mut *state else {
+            std::process::exit(128 + signal);
+        };
+        let quicker = state.ended.is_some_and(|then| then.elapsed() < QUICKER);
+        state.signals += 1;
+        if state.signals > 1 || (state.running.is_none() && !quicker) {
+            let _ = fs::remove_dir_all(&state.recordings);
+            std::process::exit(128 + signal);
+        }
+        if signal == SIGTERM
+            && let Some(pid) = state.running
+        {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+/// cargo may end before the tests that it runs: these got the signal too.
+fn wait_for_recorders(recordings: &Path) {
+    let started = Instant::now();
+    let recorders: Vec<String> = fs::read_dir(recordings)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| Some(entry.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    while started.elapsed() < PATIENCE && recorders.iter().any(|pid| is_alive(pid)) {
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn is_alive(pid: &str) -> bool {
+    let Ok(text) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The state is behind the name, which is in parentheses.
+    let state = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    !state.starts_with(['Z', 'X'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_alive;
+
+    #[test]
+    fn alive() {
+        assert!(is_alive(&std::process::id().to_string()));
+        assert!(!is_alive("4294967295"));
+    }
+}

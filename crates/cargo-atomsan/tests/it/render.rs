@@ -1,0 +1,134 @@
+//! The formats, from the front door.
+
+use crate::support::{atomsan, command, root};
+
+const TRACE: &str = "examples/withdraw.rr";
+
+/// What differs from run to run.
+fn steady(mut value: serde_json::Value) -> serde_json::Value {
+    for field in ["seconds", "peak_memory"] {
+        if let Some(number) = value.get_mut(field) {
+            assert!(number.as_f64().unwrap() > 0.0);
+            *number = 1.into();
+        }
+    }
+    value
+}
+
+#[test]
+fn a_trace_as_text_and_for_programs() {
+    let text = atomsan(&["check", TRACE]);
+    assert_eq!(text.code, 66);
+    insta::assert_snapshot!("check-text", text.stdout);
+    let json = steady(atomsan(&["check", "--json", TRACE]).json());
+    let pretty = serde_json::to_string_pretty(&json).unwrap();
+    insta::assert_snapshot!("check-json", pretty);
+    let sarif = atomsan(&["check", "--sarif", TRACE]);
+    insta::assert_snapshot!("check-sarif", sarif.stdout);
+    let xml = atomsan(&["check", "--junit", TRACE]).stdout;
+    let time = xml
+        .split("time=\"")
+        .nth(1)
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap();
+    let xml = xml.replace(&format!("time=\"{time}\""), "time=\"1\"");
+    insta::assert_snapshot!("check-junit", xml);
+    let html = atomsan(&["check", "--html", TRACE]);
+    assert!(html.stdout.starts_with("<!doctype html>"));
+    assert!(html.stdout.contains("bank/Account.withdraw"));
+}
+
+#[test]
+fn one_format_at_a_time() {
+    let both = atomsan(&["check", "--json", "--html", TRACE]);
+    assert_eq!(both.code, 2, "{}", both.stderr);
+}
+
+/// Several traces are one report, but one JSON object each.
+#[test]
+fn several_traces() {
+    let json = atomsan(&["check", "--json", TRACE, TRACE]);
+    assert_eq!(json.stdout.lines().count(), 2);
+    let sarif = atomsan(&["check", "--sarif", TRACE, TRACE]).json();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0]["occurrenceCount"], 2 * count());
+}
+
+fn count() -> u64 {
+    let json = atomsan(&["check", "--json", TRACE]).json();
+    json["findings"][0]["total"].as_u64().unwrap()
+}
+
+/// A program's output is its own; a whole file needs a name.
+#[test]
+fn a_run_needs_a_file() {
+    let refused = atomsan(&["run", "--html", "true"]);
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("--html -o FILE"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_run_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let source = root().join("tests/programs/c/withdraw-wrong.c");
+    let built = command()
+        .arg("cc")
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert!(built.status.success());
+    for (flag, sign) in [
+        ("--sarif", "\"ruleId\": \"lost-update\""),
+        ("--html", "`withdraw` is not atomic"),
+        ("--junit", "type=\"lost-update\""),
+        ("--json", "\"anomaly\":\"lost-update\""),
+    ] {
+        let file = folder.path().join("result");
+        let run = command()
+            .args(["run", flag, "-o"])
+            .arg(&file)
+            .arg(&program)
+            .output()
+            .unwrap();
+        assert_eq!(
+            run.status.code(),
+            Some(66),
+            "{}",
+            String::from_utf8_lossy(&run.stderr)
+        );
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains(sign), "{flag}: {text}");
+    }
+}
+
+#[test]
+fn codes_are_explained() {
+    let list = atomsan(&["explain"]);
+    assert_eq!(list.code, 0);
+    for code in list
+        .stdout
+        .lines()
+        .map(|line| line.split_whitespace().next().unwrap())
+    {
+        let said = atomsan(&["explain", code]);
+        assert_eq!(said.code, 0);
+        assert!(said.stdout.starts_with(code));
+    }
+    let misspelt = atomsan(&["explain", "lost-updates"]);
+    assert_eq!(misspelt.code, 2);
+    assert!(
+        misspelt.stderr.contains("did you mean `lost-update`?"),
+        "{}",
+        misspelt.stderr
+    );
+}
