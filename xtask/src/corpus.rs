@@ -4,7 +4,7 @@
 //! `fixed/NAME`, each a package of its own whose first argument is the number of trials. Each is
 //! copied, built and run under `cargo atomsan` with the functions of its crate as regions, quiet and
 //! with noise, until the culprit is named; the table goes to standard output and, if all were run, into
-//! `docs/QUALITY.md`.
+//! `docs/QUALITY.md`. `$ATOMSAN` is the executable, if it is not to be built.
 
 use crate::Result;
 use std::fmt::Write as _;
@@ -30,16 +30,35 @@ const BUGS: &[Bug] = &[
         40,
     ),
     bug("lasso_intern", "lasso", &["::try_get_or_intern"], 40),
-    bug("maitake_rwspin", "maitake-sync", &["RwSpinlock"], 300),
+    bug(
+        "maitake_rwspin",
+        "maitake-sync",
+        &["::try_lock_shared"],
+        300,
+    ),
     bug(
         "lockapi_remutex",
         "lock_api",
-        &["RawReentrantMutex", "ReentrantMutexGuard"],
+        &["RawReentrantMutex<R,G>::unlock"],
         200,
     ),
     bug("rusty_pool_join", "rusty_pool", &["ThreadPool::join"], 20),
-    bug("tokio_oneshot", "tokio", &["oneshot::"], 200),
-    bug("cbc_init", "crossbeam-channel", &["list::Channel"], 200),
+    bug(
+        "tokio_oneshot",
+        "tokio",
+        &[
+            "::Receiver<T>::try_recv",
+            "::Receiver<T>::close",
+            "::Sender<T>::send",
+        ],
+        200,
+    ),
+    bug(
+        "cbc_init",
+        "crossbeam-channel",
+        &["list::Channel<T>::start_send", "::discard_all_messages"],
+        200,
+    ),
     bug(
         "i18n_atomicstr",
         "rust-i18n-support",
@@ -88,7 +107,10 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     if !corpus.is_dir() {
         return Err(format!("no corpus in {}; set ATOMSAN_CORPUS", corpus.display()).into());
     }
-    let atomsan = build()?;
+    let atomsan = match std::env::var_os("ATOMSAN") {
+        Some(given) => std::fs::canonicalize(given)?,
+        None => build()?,
+    };
     let scratch = std::env::temp_dir().join(format!("atomsan-corpus-{}", std::process::id()));
     let mut table = String::from(
         "| driver | mode | found | rank | engines | lines | runs | seconds | other findings: high, medium |\n|---|---|---|---|---|---|---|---|---|\n",

@@ -42,6 +42,8 @@ struct Node {
     function: Option<FunctionId>,
     /// Where in the user's code the chain is, and what synchronisation it is in.
     place: Place,
+    /// The outermost function of the chain that is neither the user's nor the toolchain's.
+    foreign: Option<FunctionId>,
 }
 
 /// What is known of a place in a chain of calls.
@@ -217,6 +219,7 @@ impl Translator {
             nodes: vec![Node {
                 function: None,
                 place: Place::default(),
+                foreign: None,
             }],
             children: FxMap::default(),
             inlined: vec![Vec::new()],

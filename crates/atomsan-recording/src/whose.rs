@@ -59,6 +59,18 @@ impl Options {
         self.is_in_users_file(&frame.file) && !inside
     }
 
+    /// Whether a function is somebody else's, but neither the toolchain's nor part of
+    /// synchronisation.
+    pub(crate) fn is_foreign(&self, frame: &Frame) -> bool {
+        const TOOLS: [&str; 3] = ["/rustc/", "/rust/deps/", "/usr/"];
+        !self.roots.is_empty()
+            && !frame.file.is_empty()
+            && !TOOLS.iter().any(|start| frame.file.starts_with(start))
+            && !self.is_users(frame)
+            && !self.models.has(&frame.function)
+            && models::family(&frame.function).is_none()
+    }
+
     /// Whether what is written in this file is the user's.
     fn is_in_users_file(&self, file: &str) -> bool {
         // The standard library's files are named by where it was built.

@@ -22,7 +22,9 @@
 //!
 //! The bottom-most function of a thread is not expected to be atomic (the default of
 //! `atomsan_trace::spec`), nor are the closures written in it, which are left out: they are part of
-//! it. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
+//! it. If somebody else's function called it (only the functions of one package are looked at, say, or a
+//! package that starts threads calls back), then that function is the entry point, with those closures of
+//! the user's that it calls: they are what it was given to run. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
 //! too, so that the test is the entry point.
 
 use super::{Call, Event, Node, Op, Place, ROOT, Translator};
@@ -79,7 +81,7 @@ impl Translator {
                 site: self.site(&frames[at..]),
                 family,
                 step,
-                inlined: self.inlined_at(&frames),
+                inlined: self.inlined_at(chain, &frames),
                 line: frames[at].line,
                 location,
                 waits,
@@ -111,21 +113,30 @@ impl Translator {
     }
 
     /// The user's functions among the frames that are inlined into the last one.
-    pub(super) fn inlined_at(&mut self, frames: &[Frame]) -> u32 {
-        let mut chain = Vec::new();
+    /// They are called from the nearest line of the user's code, as everything is.
+    pub(super) fn inlined_at(&mut self, chain: u32, frames: &[Frame]) -> u32 {
+        let caller = self.nodes[chain as usize].place.site;
+        let mut inlined = Vec::new();
         for (at, frame) in frames.iter().enumerate().rev().skip(1) {
             if self.options.is_users(frame) {
                 let function = self.function(&frame.function);
-                chain.push((function, self.site(&frames[at + 1..])));
+                let outer = &frames[at + 1..];
+                let users = outer.iter().position(|frame| self.options.is_users(frame));
+                let site = match users {
+                    Some(at) => self.site(&outer[at..]),
+                    None if caller != SiteId::UNKNOWN => caller,
+                    None => self.site(outer),
+                };
+                inlined.push((function, site));
             }
         }
-        if chain.is_empty() {
+        if inlined.is_empty() {
             return 0;
         }
         let next = self.inlined.len() as u32;
-        let id = *self.inlined_ids.entry(chain.clone()).or_insert(next);
+        let id = *self.inlined_ids.entry(inlined.clone()).or_insert(next);
         if id == next {
-            self.inlined.push(chain);
+            self.inlined.push(inlined);
         }
         id
     }
@@ -143,8 +154,20 @@ impl Translator {
             _ => None,
         };
         let place = self.place(chain, call);
+        let foreign = self.nodes[chain as usize].foreign.or_else(|| {
+            let (call, code) = (self.symbols.frames(call), self.symbols.frames(code));
+            let frames = call.iter().rev().chain(code.last());
+            let foreign = frames
+                .into_iter()
+                .find(|frame| self.options.is_foreign(frame))?;
+            Some(self.function(&foreign.function))
+        });
         let node = self.nodes.len() as u32;
-        self.nodes.push(Node { function, place });
+        self.nodes.push(Node {
+            function,
+            place,
+            foreign,
+        });
         self.children.insert((chain, call, code), node);
         node
     }
@@ -152,10 +175,12 @@ impl Translator {
     pub(super) fn enter(&mut self, slot: usize, record: &Record) {
         let chain = self.calls(slot);
         let node = self.node(chain, record.subject, record.second);
-        let Node { function, place } = self.nodes[node as usize];
+        let Node {
+            function, place, ..
+        } = self.nodes[node as usize];
         self.settle(slot, place, record);
         if let Some(function) = function {
-            self.announce(slot, function, place.site);
+            self.announce(slot, node, function, place.site);
         }
         self.threads[slot].stack.push(Call {
             node,
@@ -181,7 +206,14 @@ impl Translator {
     }
 
     /// A function of the user's is entered.
-    pub(super) fn announce(&mut self, slot: usize, function: FunctionId, site: SiteId) {
+    pub(super) fn announce(&mut self, slot: usize, node: u32, function: FunctionId, site: SiteId) {
+        let foreign = self.nodes[node as usize].foreign;
+        if let (None, Some(entry)) = (self.threads[slot].entry, foreign) {
+            let thread = &mut self.threads[slot];
+            thread.entry = Some(entry);
+            thread.open.push(Some(entry));
+            self.emit(slot, SiteId::UNKNOWN, Op::Enter(entry));
+        }
         let thread = &mut self.threads[slot];
         let event = Event {
             thread: thread.id,
@@ -208,7 +240,10 @@ impl Translator {
                 if thread.held_back.is_some() && is_closure(entry) && written_in(entry) == &**name {
                     thread.entry = Some(function);
                     thread.held_back = None;
-                } else if is_closure(name) && written_in(name) == written_in(entry) {
+                } else if is_closure(name)
+                    && (written_in(name) == written_in(entry)
+                        || foreign == thread.entry && thread.open.len() == 2)
+                {
                     if let Some(open) = thread.open.last_mut() {
                         *open = None;
                     }
@@ -291,7 +326,7 @@ impl Translator {
         self.leave_inlined(slot, was, keep);
         for at in keep..self.inlined[place.inlined as usize].len() {
             let (function, site) = self.inlined[place.inlined as usize][at];
-            self.announce(slot, function, site);
+            self.announce(slot, self.calls(slot), function, site);
         }
     }
 
