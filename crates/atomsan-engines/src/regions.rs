@@ -6,7 +6,8 @@
 //!
 //! Blocking for others is not atomic for anybody, so `Wait` and the barrier's `Arrive` end the
 //! transaction in the middle of its region, and what follows is another transaction of the same
-//! region ([`Boundary::Split`]).
+//! region ([`Boundary::Split`]). So does `Yield`: it says that others may interfere. Traces in the
+//! field's formats have none; a recording has one wherever its program waits for others.
 //!
 //! The meaning of unbalanced streams is fixed in [`atomsan_trace::event`].
 
@@ -80,7 +81,7 @@ impl Regions {
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_) => {
                 thread.boundary(index, event, names)
             }
-            Op::Wait(_) | Op::Arrive(_) if thread.atomic > 0 => Boundary::Split,
+            Op::Wait(_) | Op::Arrive(_) | Op::Yield if thread.atomic > 0 => Boundary::Split,
             _ if thread.atomic > 0 => Boundary::Inside,
             _ => Boundary::Outside,
         }

@@ -10,13 +10,14 @@
 //!
 //! Memory that is allocated or freed is new: its cells get new variables from then on.
 //!
-//! A load that only prepares a compare-exchange is part of it ([`Retries`]): otherwise every
-//! lock-free loop would be a false alarm.
+//! What atomic operations of the user's own code amount to is worked out on the way
+//! ([`crate::atomics`]).
 
-use crate::file::{Record, Recording};
-use crate::format::{COMPARED, Kind};
+use crate::atomics::Atomics;
+use crate::file::Recording;
+use crate::format::Kind;
 use atomsan_trace::VarId;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::ops::Range;
 
@@ -42,8 +43,7 @@ pub struct Cells {
     shared: HashMap<u64, Granule, FxBuildHasher>,
     /// The same granules, in order.
     sorted: Vec<u64>,
-    /// Positions of atomic reads that are part of a later operation.
-    harmless: HashSet<u64, FxBuildHasher>,
+    atomics: Atomics,
     next: u32,
 }
 
@@ -57,10 +57,10 @@ impl Cells {
     /// Looks through a whole recording.
     pub fn new(recording: &Recording) -> Cells {
         let mut seen: HashMap<u64, Seen, FxBuildHasher> = HashMap::default();
-        let mut harmless = HashSet::default();
+        let mut atomics = Atomics::default();
         for slot in 0..recording.slots() {
             let mut thread = slot as u32;
-            let mut retries = Retries::default();
+            let mut follower = atomics.follow();
             for record in recording.log(slot) {
                 match record.kind {
                     Kind::Edge => continue,
@@ -68,7 +68,7 @@ impl Cells {
                     Kind::Alloc | Kind::Free => continue,
                     _ => {}
                 }
-                harmless.extend(retries.step(&record));
+                follower.step(&record);
                 if let Some(range) = record.range() {
                     note(&mut seen, range, thread);
                 }
@@ -92,14 +92,22 @@ impl Cells {
         Cells {
             shared,
             sorted,
-            harmless,
+            atomics,
             next: 0,
         }
     }
 
-    /// Whether the atomic read at this position is part of a later operation (see [`Retries`]).
-    pub fn is_harmless(&self, position: u64) -> bool {
-        self.harmless.contains(&position)
+    /// Forgets all variables, as if nothing had been touched.
+    pub fn restart(&mut self) {
+        for granule in self.shared.values_mut() {
+            granule.vars = [NONE; 8];
+        }
+        self.next = 0;
+    }
+
+    /// What the atomic operations of the recording amount to.
+    pub fn atomics(&self) -> &Atomics {
+        &self.atomics
     }
 
     /// Whether threads share any of these bytes.
@@ -156,46 +164,6 @@ impl Cells {
     }
 }
 
-/// Atomic reads of one thread that do not count by themselves, by what the thread does next at
-/// the same place:
-///
-/// | read | next | why |
-/// |---|---|---|
-/// | load | compare-exchange that succeeds and expected the value loaded | the two are one read-modify-write |
-/// | load | compare-exchange that fails | the value was out of date, and the program knows |
-/// | compare-exchange that failed | another read or compare-exchange | it is tried again |
-/// | load | the same load, and nothing in between | the thread spins |
-#[derive(Default)]
-struct Retries {
-    last: HashMap<u64, Record, FxBuildHasher>,
-    /// The last record of the thread.
-    previous: u64,
-}
-
-impl Retries {
-    /// Follows one record of the thread; the position of a read that does not count after all.
-    fn step(&mut self, record: &Record) -> Option<u64> {
-        let previous = std::mem::replace(&mut self.previous, record.position);
-        let last = match record.kind {
-            Kind::AtomicLoad | Kind::AtomicRmwFailed => self.last.insert(record.subject, *record),
-            Kind::AtomicRmw | Kind::AtomicStore => self.last.remove(&record.subject),
-            _ => None,
-        }?;
-        let compared = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
-        let harmless = match (last.kind, record.kind) {
-            (Kind::AtomicLoad, Kind::AtomicRmw) => compared && last.extra[0] == record.extra[0],
-            (Kind::AtomicLoad, Kind::AtomicRmwFailed) => true,
-            (Kind::AtomicLoad, Kind::AtomicLoad) => {
-                last.pc() == record.pc() && last.position == previous
-            }
-            (Kind::AtomicRmwFailed, Kind::AtomicRmw) => compared,
-            (Kind::AtomicRmwFailed, kind) => kind != Kind::AtomicStore,
-            _ => false,
-        };
-        harmless.then_some(last.position)
-    }
-}
-
 fn note(seen: &mut HashMap<u64, Seen, FxBuildHasher>, range: Range<u64>, thread: u32) {
     let mut at = range.start;
     while at < range.end {
@@ -221,7 +189,7 @@ fn note(seen: &mut HashMap<u64, Seen, FxBuildHasher>, range: Range<u64>, thread:
 mod tests {
     use super::*;
     use crate::file::tests::Builder;
-    use crate::format::{first_word, second_word};
+    use crate::format::first_word;
 
     fn cells(accesses: &[(usize, u64, u8)]) -> Cells {
         let mut builder = Builder::default();
@@ -265,37 +233,5 @@ mod tests {
         cells.renew(&(0x0ff0..0x1001));
         assert_eq!(touched(&mut cells, 0x1000..0x1008), [1]);
         assert_eq!(touched(&mut cells, 0x1000..0x1008), [1]);
-    }
-
-    #[test]
-    fn reads_that_are_part_of_a_compare_exchange() {
-        let mut builder = Builder::default();
-        let mut pc = 0;
-        let mut atomic = |kind, detail, words: &[u64]| {
-            pc += 1;
-            let mut record = vec![first_word(kind, 4, 0x1000), second_word(detail, pc)];
-            record.extend(words);
-            builder.push(1, &record)
-        };
-        let unrelated = atomic(Kind::AtomicLoad, 0, &[1]);
-        let stale = atomic(Kind::AtomicLoad, 0, &[1]);
-        let failed = atomic(Kind::AtomicRmwFailed, 0, &[2]);
-        atomic(Kind::AtomicRmw, COMPARED, &[2, 3]);
-        let load = atomic(Kind::AtomicLoad, 0, &[3]);
-        atomic(Kind::AtomicRmw, COMPARED, &[3, 4]);
-        let before_add = atomic(Kind::AtomicLoad, 0, &[4]);
-        atomic(Kind::AtomicRmw, 0, &[4, 5]);
-        let given_up = atomic(Kind::AtomicRmwFailed, 0, &[5]);
-        let cells = Cells::new(&builder.build());
-        assert!(
-            [stale, failed, load]
-                .iter()
-                .all(|&at| cells.is_harmless(at))
-        );
-        assert!(
-            ![unrelated, before_add, given_up]
-                .iter()
-                .any(|&at| cells.is_harmless(at))
-        );
     }
 }

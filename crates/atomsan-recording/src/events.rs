@@ -13,57 +13,27 @@
 
 mod annotations;
 mod calls;
+mod looks;
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
+use crate::handover::{HandedOver, Survey};
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::symbols::{Frame, Symbols};
+use crate::whose::Options;
 use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
+use looks::Looks;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
-
-/// Whose functions are regions.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Directories of the user's sources; if there are none, everything is the user's that is
-    /// not the toolchain's, the system's or a package's.
-    pub roots: Vec<PathBuf>,
-}
-
-impl Options {
-    fn is_users(&self, file: &str) -> bool {
-        const OTHERS: [&str; 7] = [
-            "/rustc/",
-            "/rust/deps/",
-            "/usr/",
-            "/.cargo/registry/",
-            "/.cargo/git/",
-            "/.rustup/",
-            "/crates/atomsan/src/",
-        ];
-        // The standard library's files are named by where it was built.
-        if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
-            return false;
-        }
-        if self.roots.is_empty() {
-            !OTHERS.iter().any(|other| file.contains(other))
-        } else {
-            self.roots
-                .iter()
-                .any(|root| std::path::Path::new(file).starts_with(root))
-        }
-    }
-}
 
 /// A chain of calls: a function on top of another chain.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +57,10 @@ struct Place {
     line: u32,
     /// The place in the source, with everything that is inlined.
     location: u32,
+    /// Whether it is in a function that waits for other threads ([`models::waits`]).
+    waits: bool,
+    /// Whether it is in a function that deals with a scope of threads ([`models::scopes`]).
+    scopes: bool,
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
@@ -122,6 +96,15 @@ struct Thread {
     initialising: u32,
     /// A lock that it has as soon as it does anything else.
     acquiring: Option<(u64, SiteId, Change)>,
+    /// Nothing has happened since it was said that the thread waits.
+    waiting: bool,
+    /// The locks it holds, of either kind, as often as it holds them.
+    held: Vec<LockId>,
+    /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
+    looks: Looks,
+    /// The threads it has started that end before a scope does, each with the number of
+    /// functions that it was in.
+    scoped: Vec<(usize, ThreadId)>,
 }
 
 /// An iterator over the events of a recording.
@@ -152,7 +135,20 @@ pub struct Events<'a> {
     locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
     places: FxMap<(u32, u64), Place>,
     annotations: Annotations,
+    /// Places in the source at which threads spin.
+    spinning: HashSet<u32, FxBuildHasher>,
+    /// In the first pass: what is found out for the second.
+    survey: Option<Survey>,
+    findings: Findings,
     batch: Batch,
+}
+
+/// What the first pass has found out.
+#[derive(Debug, Default)]
+struct Findings {
+    handed_over: HandedOver,
+    /// Positions of looks that were repeated under a lock.
+    repeated: HashSet<u64, FxBuildHasher>,
 }
 
 impl std::fmt::Debug for Events<'_> {
@@ -177,13 +173,32 @@ const BATCH: usize = 4096;
 impl<'a> Events<'a> {
     /// The events of a recording.
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
-        let symbols = Symbols::new(recording);
+        let (symbols, cells) = (Symbols::new(recording), Cells::new(recording));
+        let mut first = Events::pass(recording, options.clone(), symbols, cells);
+        first.survey = Some(Survey::new(recording.slots()));
+        while first.next().is_some() {}
+        first.cells.restart();
+        let mut second = Events::pass(recording, options, first.symbols, first.cells);
+        second.findings = Findings {
+            handed_over: first.survey.map(Survey::finish).unwrap_or_default(),
+            ..first.findings
+        };
+        second
+    }
+
+    /// One pass over the recording. Passes are the same but for what `survey` and `findings` say.
+    fn pass(
+        recording: &'a Recording,
+        options: Options,
+        symbols: Symbols,
+        cells: Cells,
+    ) -> Events<'a> {
         let annotations = Annotations::new(&symbols);
         let mut events = Events {
             options,
             order: Order::new(recording),
             symbols,
-            cells: Cells::new(recording),
+            cells,
             threads: Vec::new(),
             thread_ids: FxMap::default(),
             locks: BTreeMap::new(),
@@ -204,10 +219,18 @@ impl<'a> Events<'a> {
             inlined_ids: HashMap::default(),
             locations: HashMap::default(),
             places: FxMap::default(),
+            spinning: HashSet::default(),
+            survey: None,
+            findings: Findings::default(),
             annotations,
             batch: Batch::default(),
         };
         events.find_not_atomic();
+        let spins: Vec<u64> = events.cells.atomics().spins().collect();
+        for pc in spins {
+            let location = events.location(pc);
+            events.spinning.insert(location);
+        }
         events
     }
 
@@ -331,6 +354,16 @@ impl<'a> Events<'a> {
         if let Some(event) = thread.held_back.take() {
             self.batch.events.push(event);
         }
+        thread.waiting = false;
+        match op {
+            Op::Acquire(lock) | Op::AcquireShared(lock) => thread.held.push(lock),
+            Op::Release(lock) | Op::ReleaseShared(lock) => {
+                if let Some(at) = thread.held.iter().rposition(|&held| held == lock) {
+                    thread.held.remove(at);
+                }
+            }
+            _ => {}
+        }
         self.batch.events.push(Event {
             thread: thread.id,
             site,
@@ -338,22 +371,53 @@ impl<'a> Events<'a> {
         });
     }
 
-    fn access(&mut self, slot: usize, site: SiteId, range: Range<u64>, op: impl Fn(VarId) -> Op) {
+    /// The thread waits for others: every region that it is in is split here.
+    fn split(&mut self, slot: usize, site: SiteId) {
+        if !self.threads[slot].waiting {
+            self.emit(slot, site, Op::Yield);
+            self.threads[slot].waiting = true;
+        }
+    }
+
+    fn access(
+        &mut self,
+        slot: usize,
+        site: SiteId,
+        position: u64,
+        range: Range<u64>,
+        op: impl Fn(VarId) -> Op,
+    ) {
         self.catch_up(slot);
         let mut touched = std::mem::take(&mut self.batch.events);
         let mut new = Vec::new();
-        let thread = self.threads[slot].id;
-        if let Some(event) = self.threads[slot].held_back.take() {
+        let Thread {
+            id: thread,
+            held_back,
+            waiting,
+            held,
+            looks,
+            ..
+        } = &mut self.threads[slot];
+        if let Some(event) = held_back.take() {
             touched.push(event);
         }
+        *waiting = false;
+        let (survey, findings) = (&mut self.survey, &mut self.findings);
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
             }
+            let op = op(var);
+            if let Some(survey) = survey {
+                survey.access(slot, var, op.writes(), !op.is_atomic(), held);
+                findings.repeated.extend(looks.step(op, position, held));
+            } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
+                return;
+            }
             touched.push(Event {
-                thread,
+                thread: *thread,
                 site,
-                op: op(var),
+                op,
             });
         });
         self.batch.events = touched;
@@ -428,6 +492,9 @@ impl<'a> Events<'a> {
             Kind::Member => return self.member(slot, record),
             _ => {}
         }
+        if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
+            self.end_scope(slot, chain, record);
+        }
         let range = record.range();
         // What one thread has to itself is not worth a look at the line tables.
         if range
@@ -439,6 +506,9 @@ impl<'a> Events<'a> {
         let place = self.place(chain, record.pc());
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
+        if place.waits {
+            self.split(slot, site);
+        }
         if let Some(range) = range {
             if let Some((inner, outer)) = place.step {
                 // What a slow path does after the first operation of an unlock is not another one.
@@ -463,10 +533,19 @@ impl<'a> Events<'a> {
                     }
                     return;
                 }
-                _ if self.cells.is_harmless(record.position) => return,
+                _ if self.cells.atomics().is_harmless(record.position) => return,
                 // Nobody can get in between, in any schedule: all others wait.
                 _ if self.threads[slot].initialising > 0 => return,
                 _ => {}
+            }
+            if let Some(change) = self.cells.atomics().own_lock(record) {
+                if let Some(change) = change {
+                    self.change(slot, site, record.subject, change);
+                }
+                return;
+            }
+            if record.kind == Kind::AtomicLoad && self.spinning.contains(&place.location) {
+                self.split(slot, site);
             }
             let op: fn(VarId) -> Op = match record.kind {
                 Kind::Read | Kind::ReadRange => Op::Read,
@@ -476,10 +555,13 @@ impl<'a> Events<'a> {
                 Kind::AtomicRmw => Op::AtomicRmw,
                 _ => Op::AtomicRmwFailed,
             };
-            return self.access(slot, site, range, op);
+            return self.access(slot, site, record.position, range, op);
         }
-        // A lock that spins is not the user's yield.
-        if family.is_some() && record.kind == Kind::Yield {
+        if record.kind == Kind::Yield {
+            // A lock that spins is not the user's yield.
+            if family.is_none() {
+                self.split(slot, site);
+            }
             return;
         }
         if record.detail() == GUARD {
@@ -491,9 +573,21 @@ impl<'a> Events<'a> {
             };
         }
         let op = match record.kind {
-            Kind::Fork => Op::Fork(self.thread_id(record.subject)),
-            Kind::Join => Op::Join(self.thread_id(record.subject)),
-            Kind::Yield => Op::Yield,
+            // Nobody expects to be alone from a thread's start to its end.
+            Kind::Fork => {
+                let child = self.thread_id(record.subject);
+                if place.scopes {
+                    let depth = self.threads[slot].stack.len();
+                    self.threads[slot].scoped.push((depth, child));
+                }
+                self.emit(slot, site, Op::Fork(child));
+                return self.split(slot, site);
+            }
+            Kind::Join => {
+                self.split(slot, site);
+                Op::Join(self.thread_id(record.subject))
+            }
+            Kind::Yield => return self.split(slot, site),
             Kind::Begin => return self.begin(slot, site, record),
             Kind::End => return self.end(slot, site),
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
@@ -511,9 +605,27 @@ impl<'a> Events<'a> {
             Kind::Leave => Op::Leave(self.lock(record.subject)),
             _ => return,
         };
-        self.emit(slot, site, op);
-        if matches!(op, Op::Yield | Op::Fork(_)) {
+        // What comes before a join is over when the other thread's end becomes known.
+        if matches!(op, Op::Join(_)) {
             self.split(slot, site);
+        }
+        self.emit(slot, site, op);
+    }
+
+    /// A scope of threads ends when its count of them has become 0. They are joined by that, though
+    /// nobody calls `join`.
+    fn end_scope(&mut self, slot: usize, chain: u32, record: &Record) {
+        if self.threads[slot].scoped.is_empty() {
+            return;
+        }
+        let place = self.place(chain, record.pc());
+        if !place.scopes {
+            return;
+        }
+        let depth = self.threads[slot].stack.len();
+        self.split(slot, place.site);
+        while let Some((_, child)) = self.threads[slot].scoped.pop_if(|(at, _)| *at >= depth) {
+            self.emit(slot, place.site, Op::Join(child));
         }
     }
 
@@ -558,6 +670,9 @@ impl Iterator for Events<'_> {
             let Some((slot, record)) = self.order.next() else {
                 break;
             };
+            if let Some(survey) = &mut self.survey {
+                survey.record(slot, &record, self.order.after(slot));
+            }
             self.record(slot, &record);
         }
         let batch = std::mem::take(&mut self.batch);

@@ -8,7 +8,7 @@ use crate::format::{
     CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, HEADER_SIZE, Kind, LOW,
     MAGIC, header,
 };
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::Path;
 
@@ -63,7 +63,7 @@ pub struct Recording {
 impl Recording {
     /// Reads a recording.
     pub fn open(path: &Path) -> Result<Recording, Error> {
-        let data = std::fs::read(path).map_err(|error| Error::Read {
+        let data = read_used(path).map_err(|error| Error::Read {
             path: path.display().to_string(),
             error,
         })?;
@@ -155,6 +155,19 @@ impl Recording {
             std::str::from_utf8(&text[..len]).unwrap_or("")
         })
     }
+}
+
+/// The part of the file that is in use: the rest are holes, up to the size of the budget.
+fn read_used(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    let mut data = Vec::new();
+    file.by_ref()
+        .take(HEADER_SIZE as u64)
+        .read_to_end(&mut data)?;
+    let top = word(&data, header::TOP).unwrap_or(0);
+    file.take(top.saturating_sub(HEADER_SIZE as u64))
+        .read_to_end(&mut data)?;
+    Ok(data)
 }
 
 fn word(data: &[u8], at: usize) -> Option<u64> {

@@ -9,18 +9,27 @@
 //! * [`order`]: a total order of all records that respects the edges.
 //! * [`symbols`]: what the program counters stand for.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
+//! * [`own_models`]: what a user says of further ones.
+//! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
+//! * [`whose`]: whose a function is.
+//! * [`handover`]: which variables are handed from thread to thread and need no check.
 //! * [`events`]: all of it put together.
 #![forbid(unsafe_code)]
 
+pub mod atomics;
 pub mod cells;
 pub mod events;
 pub mod file;
 #[path = "../../atomsan-rt/src/format.rs"]
 pub mod format;
+pub mod handover;
 pub mod models;
 pub mod order;
+pub mod own_models;
 pub mod symbols;
+pub mod whose;
 
-pub use events::{Events, Options};
+pub use events::Events;
 pub use file::Recording;
+pub use whose::Options;

@@ -104,6 +104,108 @@ const TABLE: &[(&str, Family)] = &[
     ("tokio::", Family::Hidden),
 ];
 
+/// Functions that wait for other threads: the start of their path, and the end. Nobody expects to be
+/// alone across a call of one of these, whether it has to wait this time or not.
+const WAITING: &[(&str, &[&str])] = &[
+    ("std::sync::mpsc::Receiver", RECEIVE),
+    ("std::sync::mpsc::SyncSender", &["send"]),
+    ("std::sync::mpmc::array::", &["send"]),
+    ("std::sync::mpmc::zero::", &["send"]),
+    ("std::sync::mpmc::", RECEIVE),
+    ("std::thread::join_handle::JoinHandle", &["join"]),
+    ("std::thread::JoinHandle", &["join"]),
+    ("std::thread::scoped::ScopedJoinHandle", &["join"]),
+    ("crossbeam_channel::channel::Receiver", RECEIVE),
+    (
+        "crossbeam_channel::channel::Sender",
+        &["send_timeout", "send_deadline"],
+    ),
+    ("crossbeam_channel::flavors::array::", &["send"]),
+    ("crossbeam_channel::flavors::zero::", &["send"]),
+    ("crossbeam_channel::flavors::", RECEIVE),
+    (
+        "crossbeam_channel::select",
+        &[
+            "select",
+            "ready",
+            "run_select",
+            "run_ready",
+            "select_timeout",
+        ],
+    ),
+    ("crossbeam_utils::sync::wait_group::WaitGroup", &["wait"]),
+    (
+        "crossbeam_utils::sync::parker::Parker",
+        &["park", "park_timeout", "park_deadline"],
+    ),
+    ("crossbeam_utils::thread::", &["scope", "join"]),
+    ("flume::Receiver", RECEIVE),
+    ("flume::Sender", &["send", "send_timeout", "send_deadline"]),
+    ("parking_lot::condvar::Condvar", &["wait_until_internal"]),
+    (
+        "event_listener::",
+        &["wait", "wait_timeout", "wait_deadline"],
+    ),
+    ("async_channel::", &["recv_blocking", "send_blocking"]),
+    (
+        "rayon_core::registry::",
+        &[
+            "in_worker",
+            "in_worker_cold",
+            "in_worker_cross",
+            "wait_until",
+        ],
+    ),
+    ("rayon_core::join::", &["join", "join_context"]),
+    (
+        "rayon_core::scope::",
+        &["scope", "in_place_scope", "complete"],
+    ),
+    ("rayon_core::latch::", &["wait", "wait_and_reset"]),
+    (
+        "rayon_core::thread_pool::ThreadPool",
+        &["install", "join", "scope", "broadcast"],
+    ),
+    (
+        "tokio::runtime::",
+        &["block_on", "shutdown_timeout", "block_in_place"],
+    ),
+    ("tokio::task::", &["block_in_place"]),
+    (
+        "tokio::sync::",
+        &[
+            "blocking_recv",
+            "blocking_send",
+            "blocking_lock",
+            "blocking_read",
+            "blocking_write",
+        ],
+    ),
+    ("futures_executor::", &["block_on"]),
+    (
+        "oneshot::Receiver",
+        &["recv", "recv_ref", "recv_timeout", "recv_deadline"],
+    ),
+];
+
+const RECEIVE: &[&str] = &["recv", "recv_timeout", "recv_deadline", "recv_sync"];
+
+/// Whether a function waits for other threads.
+pub fn waits(function: &str) -> bool {
+    let path = function.trim_start_matches('<');
+    let end = path.rsplit("::").next().unwrap_or(path);
+    WAITING
+        .iter()
+        .any(|(start, ends)| path.starts_with(start) && ends.contains(&end))
+}
+
+/// Whether a function deals with a scope of threads, whose end is in the count of them.
+pub fn scopes(function: &str) -> bool {
+    let path = function.trim_start_matches('<');
+    path.starts_with("std::thread::scoped::")
+        || path.starts_with("std::thread::builder::Builder::spawn_scoped")
+}
+
 /// The family that a function belongs to, if it is synchronisation.
 pub fn family(function: &str) -> Option<Family> {
     let path = function.trim_start_matches('<');

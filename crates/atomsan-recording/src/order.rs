@@ -18,6 +18,10 @@ pub struct Order<'a> {
     followed: Vec<bool>,
     /// The next slot to follow to its end.
     next: usize,
+    /// The slots that the edges in front of each slot's last record name.
+    after: Vec<Vec<usize>>,
+    /// Whether the next edge of the slot is the first one since its last record.
+    fresh: Vec<bool>,
 }
 
 impl<'a> Order<'a> {
@@ -29,7 +33,14 @@ impl<'a> Order<'a> {
             following: Vec::new(),
             followed: vec![false; slots],
             next: 0,
+            after: vec![Vec::new(); slots],
+            fresh: vec![true; slots],
         }
+    }
+
+    /// The slots that the last record of this slot comes after, by edges right in front of it.
+    pub fn after(&self, slot: usize) -> &[usize] {
+        self.after.get(slot).map_or(&[], |after| after)
     }
 
     fn follow(&mut self, slot: usize, until: u64) {
@@ -63,7 +74,13 @@ impl Iterator for Order<'_> {
             };
             if record.kind != Kind::Edge {
                 self.logs[slot].next();
+                if std::mem::replace(&mut self.fresh[slot], true) {
+                    self.after[slot].clear();
+                }
                 return Some((slot, record));
+            }
+            if std::mem::replace(&mut self.fresh[slot], false) {
+                self.after[slot].clear();
             }
             let (from, position) = (record.second as usize, record.subject);
             let satisfied = self
@@ -72,6 +89,7 @@ impl Iterator for Order<'_> {
                 .is_none_or(|log| log.position() >= position || self.followed[from]);
             if satisfied {
                 self.logs[slot].next();
+                self.after[slot].push(from);
             } else {
                 self.follow(from, position);
             }

@@ -67,10 +67,18 @@ impl Symbols {
     /// The names of the process that a recording was made of.
     pub fn new(recording: &Recording) -> Symbols {
         let mut modules: Vec<Module> = Vec::new();
+        // Files of data can be mapped too, and be large: the recording is one.
+        let code: Vec<&str> = recording
+            .maps()
+            .flat_map(str::lines)
+            .filter(|line| is_code(line))
+            .filter_map(|line| Some(mapped_file(line)?.1))
+            .collect();
         for (range, path) in recording
             .maps()
             .flat_map(str::lines)
             .filter_map(mapped_file)
+            .filter(|(_, path)| code.contains(path))
         {
             match modules
                 .iter_mut()
@@ -256,8 +264,59 @@ fn marked_places(start: u64, data: &[u8]) -> Vec<u64> {
         .collect()
 }
 
+/// The file names of libraries that took part and were not compiled with instrumentation, so that
+/// nothing of what they did was seen. Those of the system whose functions the runtime stands in front
+/// of do not count.
+pub fn uninstrumented(recording: &Recording) -> Vec<String> {
+    const SYSTEM: [&str; 12] = [
+        "ld-linux",
+        "libc.so",
+        "libc-",
+        "libm.so",
+        "libm-",
+        "libgcc_s",
+        "libstdc++",
+        "libpthread",
+        "libdl",
+        "librt",
+        "libatomsan_rt",
+        "libtsan",
+    ];
+    let mut paths: Vec<&str> = recording
+        .maps()
+        .flat_map(str::lines)
+        .filter(|line| is_code(line))
+        .filter_map(|line| Some(mapped_file(line)?.1))
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+        .into_iter()
+        .filter_map(|path| Some((path, Path::new(path).file_name()?.to_str()?)))
+        .filter(|(_, name)| !SYSTEM.iter().any(|system| name.starts_with(system)))
+        .filter(|(path, _)| is_instrumented(Path::new(path)) == Some(false))
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+/// Whether a file refers to the runtime; `None` if it cannot be read.
+fn is_instrumented(path: &Path) -> Option<bool> {
+    let data = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*data).ok()?;
+    let refers = |symbol: object::Symbol<'_, '_>| {
+        symbol.name().is_ok_and(|name| name.starts_with("__tsan_"))
+    };
+    Some(file.dynamic_symbols().any(refers))
+}
+
 fn demangle(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+/// Whether a line of `/proc/self/maps` says that something can be executed.
+fn is_code(line: &str) -> bool {
+    let rights = line.split(' ').nth(1);
+    rights.is_some_and(|rights| rights.contains('x'))
 }
 
 /// A line of `/proc/self/maps` that names a file.
@@ -274,6 +333,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn this_test_is_not_instrumented() {
+        let program = std::env::current_exe().unwrap();
+        assert_eq!(is_instrumented(&program), Some(false));
+        assert_eq!(is_instrumented(Path::new("/no/such/file")), None);
+    }
+
+    #[test]
     fn places_are_relative_to_where_they_are_written() {
         let data = [(-0x10i32).to_le_bytes(), 8i32.to_le_bytes()].concat();
         assert_eq!(marked_places(0x1000, &data), [0xff0, 0x100c]);
@@ -286,6 +352,8 @@ mod tests {
             mapped_file(line),
             Some((0x7f00..0x7f20, "/usr/lib/my lib.so"))
         );
+        assert!(is_code(line));
+        assert!(!is_code("7f00-7f20 r--p 00001000 08:01 42    /x.so"));
         assert_eq!(
             mapped_file("7f00-7f20 rw-p 00000000 00:00 0   [heap]"),
             None

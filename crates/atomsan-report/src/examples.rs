@@ -53,6 +53,7 @@ pub(crate) fn report() -> Report {
         notes: Vec::new(),
         agreeing: Vec::new(),
         also: Vec::new(),
+        accepted: None,
         fingerprint: "0123456789abcdef".to_owned(),
     }
 }

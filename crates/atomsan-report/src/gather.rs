@@ -16,6 +16,7 @@
 //! That does not depend on lines, threads, engines or the way in which the gap was seen, and a run
 //! that sees fewer gaps of a function than another has no fingerprint that the other has not.
 
+use crate::accepted::Marks;
 use crate::rank::Rank;
 use crate::resolve::Report;
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,7 @@ pub struct Agreeing {
 /// Makes one finding of all reports about one mistake, the worst first. Findings that were gathered
 /// before, for instance in other processes, can be gathered again.
 pub fn gather(reports: Vec<Report>) -> Vec<Report> {
+    let marks = Marks::of(&reports);
     let mut functions: HashMap<Function, usize> = HashMap::new();
     let mut by_function: Vec<Vec<Report>> = Vec::new();
     for mut report in reports {
@@ -54,6 +56,7 @@ pub fn gather(reports: Vec<Report>) -> Vec<Report> {
     }
     let mut findings: Vec<Report> = by_function.into_iter().flat_map(gaps).collect();
     findings.sort_by_key(|report| Reverse(report.rank));
+    marks.put(&mut findings);
     findings
 }
 

@@ -162,6 +162,8 @@ fn finding(one: &Report, sources: &Sources, lines: &mut BTreeMap<String, BTreeSe
             "stack": step.stack.iter().map(|one| place(one, sources)).collect::<Vec<_>>(),
         })
     });
+    let accepted = one.accepted.iter().map(|accepted| accepted.sentence());
+    let notes = one.notes.iter().cloned().chain(accepted);
     let who = story::who(one);
     let spawned = one.transactions.iter().filter_map(|thread| {
         let at = where_(thread.spawned.as_ref()?, sources)?;
@@ -184,7 +186,7 @@ fn finding(one: &Report, sources: &Sources, lines: &mut BTreeMap<String, BTreeSe
         "evidence": story::evidence(one),
         "help": story::help(one),
         "doubt": story::doubt(one),
-        "notes": one.notes,
+        "notes": notes.collect::<Vec<_>>(),
         "also": story::also(one),
         "spawned": spawned.collect::<Map<String, Value>>(),
         "fingerprint": one.fingerprint,

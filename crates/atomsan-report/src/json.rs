@@ -45,6 +45,17 @@ pub struct Thread {
     pub spawned: Option<Place>,
 }
 
+/// How much was merged into one document.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Merged {
+    /// Documents.
+    pub documents: u64,
+    /// Processes or traces.
+    pub processes: u64,
+    /// Their threads.
+    pub threads: u64,
+}
+
 /// The document.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Document {
@@ -64,6 +75,9 @@ pub struct Document {
     /// The process that was recorded; none for a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u64>,
+    /// What it was merged from, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
     /// What was left out: bad lines, a truncated end.
     #[serde(default)]
     pub warnings: Vec<String>,

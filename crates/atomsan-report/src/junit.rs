@@ -2,8 +2,8 @@
 //!
 //! nextest writes a file of its own with the tests of the program, and knows nothing of findings; so
 //! this is a second file beside it. A test suite is a process or a trace, with a test case for each
-//! finding in it, which fails; one without findings has one case, which succeeds, so that a server
-//! shows that something was checked.
+//! finding in it, which fails, or is skipped if the finding is accepted; one without findings has
+//! one case, which succeeds, so that a server shows that something was checked.
 
 use crate::json::Document;
 use crate::resolve::Report;
@@ -39,11 +39,21 @@ fn case(finding: &Report, sources: &Sources) -> TestCase {
         .file
         .as_deref()
         .map(|file| sources.name(file));
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-    status
-        .set_type(finding.anomaly.as_str())
-        .set_message(story::headline(finding))
-        .set_description(description(finding, file.as_deref()));
+    let status = match &finding.accepted {
+        Some(accepted) => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(accepted.sentence());
+            status
+        }
+        None => {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status
+                .set_type(finding.anomaly.as_str())
+                .set_message(story::headline(finding))
+                .set_description(description(finding, file.as_deref()));
+            status
+        }
+    };
     let name = format!(
         "{} is atomic ({})",
         story::who(finding),

@@ -2,11 +2,12 @@
 //!
 //! Engines speak in ids. [`fold()`] leaves out what an engine says twice, [`resolve()`] turns ids
 //! into a [`Report`] with names and a [`Rank`], and [`gather()`] makes one finding of all reports
-//! about one mistake. The findings are in a [`Document`], which can be written down and read back,
+//! about one mistake, and [`unite()`] one document of several. The findings are in a [`Document`], which can be written down and read back,
 //! and which every renderer ([`terminal`], [`sarif`], [`junit`], [`html`]) starts from; a [`story`]
 //! is what they all tell.
 #![forbid(unsafe_code)]
 
+mod accepted;
 #[cfg(test)]
 mod examples;
 pub mod explain;
@@ -21,11 +22,15 @@ pub mod sarif;
 pub mod source;
 pub mod story;
 pub mod terminal;
+mod unite;
 mod words;
 
+pub use accepted::{Accepted, AcceptedBy};
 pub use fold::fold;
 pub use gather::{Agreeing, gather};
 pub use json::Document;
 pub use rank::Rank;
 pub use resolve::{Place, Report, Step, resolve, resolve_call};
 pub use source::Sources;
+pub use unite::unite;
+pub use words::CODES;

@@ -1,5 +1,6 @@
 //! From a finding in ids to a report in names.
 
+use crate::accepted::Accepted;
 use crate::gather::Agreeing;
 use crate::rank::Rank;
 use crate::words;
@@ -113,6 +114,9 @@ pub struct Report {
     /// accesses. Each is a report of its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<Report>,
+    /// Why it is not held against the program; none if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Accepted>,
     /// Identifies the finding across runs and edits.
     pub fingerprint: String,
 }
@@ -183,6 +187,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         notes: finding.notes.clone(),
         agreeing: Vec::new(),
         also: Vec::new(),
+        accepted: None,
     }
 }
 

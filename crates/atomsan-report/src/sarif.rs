@@ -5,6 +5,7 @@
 //! thread, whose steps carry the order in which they happened across all threads. Files below the
 //! base directory are relative to it (`SRCROOT`), so a code host finds them in its checkout.
 
+use crate::accepted::AcceptedBy;
 use crate::explain::{self, Explanation};
 use crate::gather::gather;
 use crate::json::Document;
@@ -142,6 +143,16 @@ fn result(finding: &Report, rules: &[&Explanation], sources: &Sources) -> Value 
     });
     if let Some(index) = rules.iter().position(|rule| rule.code == finding.anomaly) {
         result["ruleIndex"] = index.into();
+    }
+    if let Some(accepted) = &finding.accepted {
+        result["suppressions"] = json!([{
+            "kind": "external",
+            "status": "accepted",
+            "justification": accepted.sentence(),
+        }]);
+        if accepted.by == AcceptedBy::Baseline {
+            result["baselineState"] = "unchanged".into();
+        }
     }
     if told.is_empty() {
         result

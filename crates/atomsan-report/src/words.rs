@@ -21,6 +21,19 @@ pub(crate) fn code(anomaly: Anomaly) -> &'static str {
     }
 }
 
+/// All codes.
+pub const CODES: &[&str] = &[
+    "lost-update",
+    "intermediate-state",
+    "overwritten",
+    "non-repeatable-read",
+    "inconsistent-pair",
+    "cycle",
+    "not-serializable",
+    "not-reducible",
+    MISSING_YIELD,
+];
+
 /// One sentence that says what went wrong.
 pub(crate) fn sentence(anomaly: Anomaly) -> Cow<'static, str> {
     Cow::Borrowed(match anomaly {

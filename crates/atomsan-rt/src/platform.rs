@@ -44,11 +44,12 @@ pub(crate) mod number {
     pub(crate) const MMAP: usize = 9;
     pub(crate) const ACCESS: usize = 21;
     pub(crate) const SCHED_YIELD: usize = 24;
+    pub(crate) const MADVISE: usize = 28;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
+    pub(crate) const FTRUNCATE: usize = 77;
     pub(crate) const UNLINK: usize = 87;
     pub(crate) const EXIT_GROUP: usize = 231;
-    pub(crate) const FALLOCATE: usize = 285;
 }
 
 const PROT_READ_WRITE: usize = 3;
@@ -84,8 +85,14 @@ pub(crate) fn map_memory(len: usize) -> *mut u8 {
     mapping(len, MAP_PRIVATE | MAP_ANONYMOUS, -1)
 }
 
-/// The file, writable in place; null if that cannot be.
+/// The file, made this long and writable in place; null if that cannot be. The file has holes, which
+/// [`allocate_file`] fills.
 pub(crate) fn map_file(fd: i32, len: usize) -> *mut u8 {
+    // SAFETY: no memory is involved.
+    let result = unsafe { syscall(number::FTRUNCATE, [fd as usize, len, 0, 0, 0, 0]) };
+    if result != 0 {
+        return core::ptr::null_mut();
+    }
     mapping(len, MAP_SHARED, fd as isize)
 }
 
@@ -132,10 +139,19 @@ pub(crate) unsafe fn read(fd: i32, to: *mut u8, len: usize) -> isize {
     unsafe { syscall(number::READ, [fd as usize, to as usize, len, 0, 0, 0]) }
 }
 
-/// Makes sure that a part of a file has room, so that writing to its mapping cannot fault.
-pub(crate) fn allocate_file(fd: i32, offset: usize, len: usize) -> bool {
-    // SAFETY: no memory is involved.
-    unsafe { syscall(number::FALLOCATE, [fd as usize, 0, offset, len, 0, 0]) == 0 }
+/// Makes sure that a part of a file that is mapped at `base` has room, so that writing there cannot
+/// fault. A kernel that is too old for that (before 5.14) is trusted to have room.
+pub(crate) fn allocate_file(base: usize, offset: usize, len: usize) -> bool {
+    const POPULATE_WRITE: usize = 23;
+    const EINVAL: isize = -22;
+    // SAFETY: the pages are part of our own mapping of the file.
+    let result = unsafe {
+        syscall(
+            number::MADVISE,
+            [base + offset, len, POPULATE_WRITE, 0, 0, 0],
+        )
+    };
+    result == 0 || result == EINVAL
 }
 
 /// Lets another thread run.
@@ -316,6 +332,7 @@ pub(crate) use exported_with_caller;
 /// Defines exported functions that run something of ours and then become libc's function of the
 /// same name, with all arguments as they were: whatever it takes, and whether it returns or not.
 /// `before` gets the caller's address and the first argument.
+#[cfg(not(test))]
 macro_rules! exported_before {
     ($($before:path: $($name:ident)*;)*) => {$($(
         #[cfg(not(test))]
@@ -371,4 +388,5 @@ macro_rules! exported_before {
         }
     )*)*};
 }
+#[cfg(not(test))]
 pub(crate) use exported_before;

@@ -1,19 +1,19 @@
 //! The file that everything goes into, and the chunks that threads take from it.
 //!
-//! The file is mapped as a whole, once, far beyond its end; a chunk is given room in the file
-//! before anybody writes to it, so a full disk is a message of the kernel and not a fault. What
+//! The file has the size of the budget from the start, and no room on the disk; it is mapped as a
+//! whole, once, and its descriptor closed. A chunk is given room before anybody writes to it, so a
+//! full disk is a message of the kernel and not a fault. What
 //! other threads see of a log is its *position*, which is where the file's mapping and the
 //! address of the next record say the same.
 
 use crate::format::{self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, HEADER_SIZE, header};
 use crate::platform;
-use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
-static FILE: AtomicI32 = AtomicI32::new(-1);
 
 /// Starts the recording of this process in a new file, of `size` bytes at most.
 ///
@@ -28,13 +28,14 @@ pub(crate) unsafe fn open(path: *const u8, size: usize) -> bool {
     }
     let size = size.max(HEADER_SIZE + 4 * CHUNK_UNIT);
     let base = platform::map_file(fd, size);
-    if base.is_null() || !platform::allocate_file(fd, 0, HEADER_SIZE) {
+    if base.is_null() || !platform::allocate_file(base as usize, 0, HEADER_SIZE) {
         platform::close(fd);
         return false;
     }
     BASE.store(base as usize, Ordering::Release);
     SIZE.store(size, Ordering::Relaxed);
-    FILE.store(fd, Ordering::Relaxed);
+    // The program's descriptors stay as they were; it may close all of them.
+    platform::close(fd);
     counter(header::PID).store(platform::process_id(), Ordering::Relaxed);
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
@@ -83,7 +84,7 @@ pub(crate) fn new_chunk(kind: u32, slot: u32, size: usize) -> Option<(usize, usi
             Err(now) => at = now,
         }
     }
-    if !platform::allocate_file(FILE.load(Ordering::Relaxed), at as usize, size) {
+    if !platform::allocate_file(base, at as usize, size) {
         return None;
     }
     let start = base + at as usize;

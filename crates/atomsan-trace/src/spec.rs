@@ -10,6 +10,7 @@
 
 use globset::{GlobBuilder, GlobMatcher};
 use std::collections::HashSet;
+use std::fmt;
 use std::path::Path;
 
 /// A glob over a whole name: `*` and `?` match any characters, also `/` and `.`.
@@ -25,6 +26,12 @@ impl Pattern {
             .build()
             .map_err(|error| error.to_string())?;
         Ok(Pattern(glob.compile_matcher()))
+    }
+
+    /// The pattern that matches this name only.
+    pub fn exactly(name: &str) -> String {
+        // It escapes by brackets, and not what escapes here.
+        globset::escape(name).replace('\\', "\\\\")
     }
 
     /// Whether the whole name matches.
@@ -85,11 +92,16 @@ impl Spec {
             if pattern.is_empty() {
                 return Err(error("`!` without a pattern".into()));
             }
-            let pattern = Pattern::parse(pattern).map_err(error)?;
-            spec.rules.push((pattern, include));
-            spec.includes |= include;
+            spec.add(Pattern::parse(pattern).map_err(error)?, include);
         }
         Ok(spec)
+    }
+
+    /// Adds a rule: the functions that match should be atomic, or should not. It goes before all
+    /// that were added earlier.
+    pub fn add(&mut self, pattern: Pattern, atomic: bool) {
+        self.rules.push((pattern, atomic));
+        self.includes |= atomic;
     }
 
     /// Whatever the rules say, the function with this name is not atomic. Whether that is new.
@@ -113,6 +125,22 @@ impl Spec {
             None if self.includes => Atomic::No,
             None => Atomic::UnlessEntry,
         }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.glob().glob())
+    }
+}
+
+/// As [`Spec::parse`] reads it.
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (pattern, atomic) in &self.rules {
+            writeln!(f, "{}{pattern}", if *atomic { "" } else { "!" })?;
+        }
+        Ok(())
     }
 }
 
@@ -161,6 +189,27 @@ mod tests {
     #[test]
     fn globs_cross_separators() {
         assert_eq!(decide("elevator/*()V", "elevator/Lift.run()V"), Atomic::Yes);
+    }
+
+    #[test]
+    fn what_is_shown_is_read() {
+        let text = "*\n!Lift.*\nLift.doIdle\n";
+        let spec = Spec::parse(Path::new("spec"), text).unwrap();
+        assert_eq!(spec.to_string(), text);
+    }
+
+    #[test]
+    fn a_name_as_a_pattern() {
+        for name in [
+            "<[T] as Sum>::of",
+            "a::{closure#0}",
+            "f(char*, int?)",
+            "a\\b",
+        ] {
+            let pattern = format!("!{}", Pattern::exactly(name));
+            assert_eq!(decide(&pattern, name), Atomic::No, "{pattern}");
+            assert_eq!(decide(&pattern, "f(charx, inty)"), Atomic::UnlessEntry);
+        }
     }
 
     #[test]

@@ -1,17 +1,36 @@
 //! `atomsan cc` and `atomsan c++`: the user's compiler, with instrumentation and the runtime.
 //!
 //! Compiling gets `-fsanitize=thread` and line tables; linking gets our library in the place of
-//! ThreadSanitizer's, which is in front of all others, so that it comes before libc.
-//! A function that is inlined is no region, because nothing tells where it starts and ends; so
-//! nothing is inlined unless the user's own arguments ask for it.
-//! The compiler is the one named by `ATOMSAN_CC` / `ATOMSAN_CXX`, else `cc` / `c++`.
+//! ThreadSanitizer's, which is in front of all others, so that it comes before libc. What only
+//! asks (`--version`, `-v`, …) is passed on as it is.
+//!
+//! The compiler is the one named by `ATOMSAN_CC` / `ATOMSAN_CXX`, else the one named by `CC` /
+//! `CXX` unless that is `atomsan cc`, as in a build that is told to use it, else `cc` / `c++`.
+//!
+//! # Inlining
+//!
+//! Compilers instrument after inlining, so nothing in the recording tells where an inlined function
+//! starts and ends. The line tables tell which inlined functions an event is in, which is good
+//! for most, but a function that loops is taken for several. So what is inlined is only what the
+//! source asks for: `inline`, methods in the body of a class, `constexpr`. Ordinary functions, which
+//! are the regions that matter, keep an exact start and end, and the small change of C++ (iterators,
+//! smart pointers, operators) does not cost a call and two hooks each.
+
+mod asked;
 
 use crate::exit::Exit;
 use crate::runtime;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use asked::{Asked, Stage};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+
+/// The name this executable is called by as a C compiler.
+pub(crate) const NAME: &str = "atomsan-cc";
+/// The name this executable is called by as a C++ compiler.
+pub(crate) const CPP_NAME: &str = "atomsan-c++";
 
 /// Compile and link C, or C++ as `c++`, for checking
 #[derive(Debug, clap::Args)]
@@ -23,7 +42,7 @@ pub(crate) struct Args {
         allow_hyphen_values = true,
         value_name = "ARGUMENT"
     )]
-    arguments: Vec<OsString>,
+    pub(crate) arguments: Vec<OsString>,
 }
 
 /// The languages.
@@ -34,31 +53,59 @@ pub(crate) enum Language {
 }
 
 impl Language {
-    fn compiler(self) -> OsString {
-        let (variable, default) = match self {
-            Language::C => ("ATOMSAN_CC", "cc"),
-            Language::Cpp => ("ATOMSAN_CXX", "c++"),
+    /// The compiler, with arguments of its own.
+    fn compiler(self) -> Vec<OsString> {
+        let (variables, default) = match self {
+            Language::C => (["ATOMSAN_CC", "CC"], "cc"),
+            Language::Cpp => (["ATOMSAN_CXX", "CXX"], "c++"),
         };
-        std::env::var_os(variable).unwrap_or_else(|| default.into())
+        let named = variables.iter().find_map(|variable| {
+            let words = asked::words(&std::env::var(variable).ok()?);
+            (!words.is_empty() && !words.iter().any(|word| is_ours(word))).then_some(words)
+        });
+        named.unwrap_or_else(|| vec![default.into()])
     }
 }
 
-pub(crate) fn run(language: Language, args: &Args) -> anyhow::Result<Exit> {
+fn is_ours(word: &OsStr) -> bool {
+    let name = Path::new(word).file_name().unwrap_or(word);
+    ["atomsan", "cargo-atomsan", NAME, CPP_NAME]
+        .map(OsStr::new)
+        .contains(&name)
+}
+
+pub(crate) fn run(language: Language, arguments: &[OsString]) -> anyhow::Result<Exit> {
     let compiler = language.compiler();
-    let clang = is_clang(&compiler);
-    let mut command = Command::new(&compiler);
-    command.args(added(&args.arguments, &runtime::directory()?, clang));
-    command.args(&args.arguments);
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run the compiler {}", compiler.display()))?;
-    Ok(match status.code() {
-        Some(code) => Exit::Program(code as u8),
-        None => Exit::Failure,
-    })
+    let Asked { stage, objection } = Asked::of(arguments);
+    let mut command = Command::new(&compiler[0]);
+    command.args(&compiler[1..]);
+    if stage > Stage::Nothing {
+        if let Some(objection) = objection {
+            bail!("{objection}");
+        }
+        if compiler[0].to_string_lossy().contains("musl") {
+            bail!(
+                "{}: programs can be checked with glibc only",
+                compiler[0].display()
+            );
+        }
+        command.args(added(stage, &runtime::directory()?, is_clang(&compiler[0])));
+    }
+    // A runtime that is linked statically would be ThreadSanitizer's; names are wanted.
+    let unwanted = ["-static-libtsan", "-static-libsan", "-s"].map(OsStr::new);
+    let kept = |argument: &&OsString| !unwanted.contains(&argument.as_os_str());
+    let error = command.args(arguments.iter().filter(kept)).exec();
+    Err(error).with_context(|| format!("cannot run the compiler {}", compiler[0].display()))
 }
 
 fn is_clang(compiler: &OsStr) -> bool {
+    let name = Path::new(compiler)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    if name.contains("clang") || name.contains("gcc") || name.contains("g++") {
+        return name.contains("clang");
+    }
     let version = Command::new(compiler).arg("--version").output();
     version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("clang"))
 }
@@ -67,35 +114,42 @@ fn is_clang(compiler: &OsStr) -> bool {
 ///
 /// gcc links `-ltsan` for `-fsanitize=thread`, in front of everything else; our directory has a
 /// library of that name, and comes first. clang is told to link nothing, and gets ours by name.
-fn added(arguments: &[OsString], runtime: &Path, clang: bool) -> Vec<OsString> {
-    let has = |names: &[&str]| {
-        let given = |argument: &OsString| names.iter().any(|name| argument == name);
-        arguments.iter().any(given)
-    };
-    let has_input = arguments
-        .iter()
-        .any(|argument| argument == "-" || !argument.to_string_lossy().starts_with('-'));
-    if !has_input {
-        return Vec::new();
-    }
+fn added(stage: Stage, runtime: &Path, clang: bool) -> Vec<OsString> {
+    // For the macros that it defines.
     let mut added: Vec<OsString> = vec![
         "-fsanitize=thread".into(),
         "-isystem".into(),
         runtime.join(runtime::INCLUDE).into(),
     ];
-    if has(&["-E", "-M", "-MM", "-fsyntax-only"]) {
-        return added;
+    if stage >= Stage::Compile {
+        let only: &[&str] = if clang {
+            // What is wider than 16 bytes is not announced.
+            &[
+                "-finline-hint-functions",
+                "-fno-vectorize",
+                "-fno-slp-vectorize",
+                "-mllvm",
+                "-tsan-instrument-read-before-write=1",
+            ]
+        } else {
+            &[
+                "-fno-inline-functions",
+                "-fno-inline-small-functions",
+                "-fno-inline-functions-called-once",
+                "-fno-partial-inlining",
+                "-fno-ipa-icf",
+                "-Wno-tsan",
+            ]
+        };
+        let both = ["-g", "-fno-optimize-sibling-calls"];
+        added.extend(both.iter().chain(only).map(OsString::from));
     }
-    added.extend(["-g", "-fno-inline", "-fno-optimize-sibling-calls"].map(OsString::from));
-    if clang {
-        added.extend(["-mllvm", "-tsan-instrument-read-before-write=1"].map(OsString::from));
-    } else {
-        added.push("-Wno-tsan".into());
-    }
-    if !has(&["-c", "-S", "-r"]) {
+    if stage == Stage::Link {
         if clang {
             added.push("-fno-sanitize-link-runtime".into());
+            added.push("-Wl,--push-state,--no-as-needed".into());
             added.push(runtime.join(runtime::NAME).into());
+            added.push("-Wl,--pop-state".into());
         }
         for option in ["-L", "-Wl,-rpath,"] {
             let mut option = OsString::from(option);
@@ -110,25 +164,27 @@ fn added(arguments: &[OsString], runtime: &Path, clang: bool) -> Vec<OsString> {
 mod tests {
     use super::*;
 
-    fn added_for(arguments: &[&str]) -> String {
-        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-        let added = added(&arguments, Path::new("/rt"), false);
-        added.join(OsStr::new(" ")).to_string_lossy().into_owned()
-    }
-
-    #[test]
-    fn what_only_asks_is_left_alone() {
-        for arguments in [&["--version"][..], &["-dumpmachine"], &[]] {
-            assert_eq!(added_for(arguments), "");
-        }
-        let preprocessing = added_for(&["-E", "a.c"]);
-        assert_eq!(preprocessing, "-fsanitize=thread -isystem /rt/include");
-    }
-
     #[test]
     fn only_linking_gets_the_library() {
-        assert!(!added_for(&["-c", "a.c"]).contains("-L/rt"));
-        assert!(added_for(&["a.o", "-o", "a"]).contains("-L/rt -Wl,-rpath,/rt"));
-        assert!(added_for(&["a.c"]).contains("-fsanitize=thread"));
+        let added = |stage, clang| {
+            let added = added(stage, Path::new("/rt"), clang);
+            added.join(OsStr::new(" ")).into_string().unwrap()
+        };
+        for clang in [false, true] {
+            assert!(!added(Stage::Compile, clang).contains("-L/rt"));
+            assert!(added(Stage::Link, clang).contains("-L/rt -Wl,-rpath,/rt"));
+            assert!(added(Stage::Link, clang).contains("-fsanitize=thread"));
+        }
+    }
+
+    #[test]
+    fn a_wrapper_does_not_wrap_itself() {
+        for (word, ours) in [
+            ("atomsan", true),
+            ("/usr/bin/atomsan-cc", true),
+            ("gcc", false),
+        ] {
+            assert_eq!(is_ours(OsStr::new(word)), ours, "{word}");
+        }
     }
 }

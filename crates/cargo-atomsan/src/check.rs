@@ -1,5 +1,6 @@
 //! `atomsan check`: traces in, findings out.
 
+use crate::accept::{self, Judge};
 use crate::document::{About, document};
 use crate::engines::{self, Choices, Entry, Flags};
 use crate::exit::{Exit, UsageError};
@@ -71,6 +72,9 @@ pub(crate) struct Args {
     fail_on: RankArg,
 
     #[command(flatten)]
+    pub(crate) accept: accept::Args,
+
+    #[command(flatten)]
     render: render::Flags,
 
     /// Print no results, only errors and warnings; the exit status tells
@@ -113,11 +117,17 @@ pub(crate) fn read_spec(path: &Path) -> anyhow::Result<Spec> {
     Ok(Spec::parse(path, &text)?)
 }
 
+/// What the command line says, or the configuration.
+pub(crate) fn spec(path: Option<&Path>, accept: &accept::Args) -> anyhow::Result<Spec> {
+    match path {
+        Some(path) => read_spec(path),
+        None => Ok(accept.config.spec.clone().unwrap_or_default()),
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
-    let spec = match &args.spec {
-        Some(path) => read_spec(path)?,
-        None => Spec::default(),
-    };
+    let spec = spec(args.spec.as_deref(), &args.accept)?;
+    let mut judge = Judge::new(&args.accept);
     let entries = engines::choose(&args.engine)?;
     let choices = args.flags.choices()?;
     let written = [
@@ -136,7 +146,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     for path in &args.files {
         let checked = check(args, path, &spec, &entries, &choices)?;
         products.add(&checked.checker)?;
-        let document = document(
+        let mut document = document(
             &checked.checker,
             About {
                 file: checked.file.clone(),
@@ -146,11 +156,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 stats: args.stats || args.render.html,
             },
         );
-        if document
-            .findings
-            .iter()
-            .any(|report| report.rank >= args.fail_on.into())
-        {
+        judge.judge(&mut document, |_| true);
+        if accept::counts(&document, args.fail_on.into()) {
             exit = Exit::Findings;
         }
         for warning in &document.warnings {
@@ -172,6 +179,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     }
     let quiet = args.quiet || !args.render.is_text();
     products.write(&args.flags, &mut out, quiet)?;
+    let accepted = judge.finish()?;
+    if !quiet {
+        for line in accepted {
+            out.write(|out| writeln!(out, "{line}"))?;
+        }
+    }
     Ok(exit)
 }
 
@@ -249,7 +262,8 @@ fn write_text(
     reports: &[Report],
     args: &Args,
 ) -> anyhow::Result<()> {
-    render::findings(out, reports, &[])?;
+    let counting = reports.iter().filter(|report| report.accepted.is_none());
+    render::findings(out, counting, &[])?;
     let events = checked.checker.events();
     for run in checked.checker.runs() {
         let shown = fold(run.findings.list()).len();

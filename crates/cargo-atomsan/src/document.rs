@@ -51,6 +51,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         seconds: about.seconds,
         peak_memory: memory::peak(),
         process: about.process,
+        merged: None,
         warnings: about.warnings,
         findings: reports(checker, &threads),
         threads,

@@ -358,6 +358,11 @@ const CATALOGUE: &[Entry] = &[
 /// The engines of the same criterion, which must agree on every trace.
 pub(crate) const PRECISE: &[&str] = &["velodrome", "aerodrome", "doublechecker"];
 
+/// Their names.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.iter().map(|entry| entry.name)
+}
+
 /// The engines with these names; `all` stands for all of them.
 pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
     if names.iter().any(|name| name == "all") {

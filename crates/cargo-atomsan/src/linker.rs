@@ -12,83 +12,123 @@
 //! read from the archive of the toolchain in use, because they change with it.
 
 use crate::exit::Exit;
-use crate::{output, runtime};
-use anyhow::Context as _;
+use crate::runtime::{self, TARGET};
+use crate::rustc;
+use crate::toolchain::write;
+use anyhow::{Context as _, bail};
 use object::{Object as _, ObjectSymbol as _};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 
-/// The name this executable is called by when it is a linker.
+/// The name this executable is called by when it is a linker. Its ending tells rustc that it takes
+/// the arguments of a C compiler.
 pub(crate) const NAME: &str = "atomsan-linker-cc";
-/// Where [`prepare`] has put the stubs.
-pub(crate) const DIRECTORY: &str = "ATOMSAN_LINKER_DIR";
 /// The linker to use.
 pub(crate) const REAL: &str = "ATOMSAN_REAL_LINKER";
 
 const STUBS: &str = "std-stubs.s";
 const OPTIONS: &str = "std-stubs.options";
 
-/// Functions of std, by path, and the number that the runtime knows them by.
-const WRAPPED: &[(&str, u32)] = &[
-    ("std::sys::sync::mutex::futex::Mutex::lock_contended", 1),
-    ("std::sys::sync::rwlock::futex::RwLock::read_contended", 2),
-    ("std::sys::sync::rwlock::futex::RwLock::write_contended", 3),
-    ("std::sys::sync::condvar::futex::Condvar::wait", 4),
-    ("std::sys::sync::condvar::futex::Condvar::wait_timeout", 4),
-    ("std::sys::sync::once::futex::Once::call", 5),
-    ("std::sync::barrier::Barrier::wait", 6),
-    ("std::thread::functions::park", 7),
-    ("std::thread::functions::park_timeout", 7),
-    ("std::thread::thread::Thread::park", 7),
-    ("std::thread::thread::Thread::park_timeout", 7),
+/// A function of std by its path, the number that the runtime knows it by, and what is not seen
+/// without it.
+const WRAPPED: &[(&str, u32, &str)] = &[
+    (
+        "std::sys::sync::mutex::futex::Mutex::lock_contended",
+        1,
+        "a `Mutex::lock` that has to wait",
+    ),
+    (
+        "std::sys::sync::rwlock::futex::RwLock::read_contended",
+        2,
+        "a `RwLock::read` that has to wait",
+    ),
+    (
+        "std::sys::sync::rwlock::futex::RwLock::write_contended",
+        3,
+        "a `RwLock::write` that has to wait",
+    ),
+    (
+        "std::sys::sync::condvar::futex::Condvar::wait",
+        4,
+        "`Condvar::wait`",
+    ),
+    (
+        "std::sys::sync::condvar::futex::Condvar::wait_timeout",
+        4,
+        "`Condvar::wait_timeout`",
+    ),
+    (
+        "std::sys::sync::once::futex::Once::call",
+        5,
+        "the initialisation of `Once`, `OnceLock` and `LazyLock`",
+    ),
+    ("std::sync::barrier::Barrier::wait", 6, "`Barrier::wait`"),
+    ("std::thread::functions::park", 7, "`thread::park`"),
+    (
+        "std::thread::functions::park_timeout",
+        7,
+        "`thread::park_timeout`",
+    ),
+    (
+        "std::thread::thread::Thread::park",
+        7,
+        "parking inside of std, as channels do",
+    ),
+    (
+        "std::thread::thread::Thread::park_timeout",
+        7,
+        "parking with a timeout inside of std, as channels do",
+    ),
     (
         "std::thread::scoped::ScopeData::decrement_num_running_threads",
         8,
+        "the end of a scoped thread",
     ),
-    ("std::thread::functions::sleep", 9),
-    ("std::thread::functions::yield_now", 9),
+    ("std::thread::functions::sleep", 9, "`thread::sleep`"),
+    (
+        "std::thread::functions::yield_now",
+        9,
+        "`thread::yield_now`",
+    ),
 ];
 
-/// Writes the stubs for a standard library into a directory; says what cannot be seen with it.
-pub(crate) fn prepare(std: &Path, directory: &Path) -> anyhow::Result<()> {
+/// Writes the stubs for a standard library into a directory; what cannot be seen with it.
+pub(crate) fn prepare(std: &Path, directory: &Path) -> anyhow::Result<Vec<String>> {
+    let mut archives = 0;
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(std).with_context(|| format!("cannot read {}", std.display()))? {
-        let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+    let entries = std::fs::read_dir(std).into_iter().flatten().flatten();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("libstd-") && name.ends_with(".rlib") {
+            archives += 1;
             found.extend(wrapped_symbols(&std::fs::read(&path)?));
         }
     }
+    if archives == 0 {
+        bail!(
+            "this toolchain has no standard library for {TARGET}; add it with \
+             `rustup target add {TARGET}`"
+        );
+    }
     found.sort();
     found.dedup();
-    for (path, _) in WRAPPED {
-        if !found.iter().any(|symbol| symbol.path == *path) {
-            output::warn(&format!(
-                "this toolchain's standard library has no `{path}`; what happens in it will not be seen"
-            ));
-        }
-    }
     let stubs: String = found.iter().map(Symbol::stub).collect();
     let options: String = found
         .iter()
         .map(|symbol| format!("-Wl,--wrap={}\n", symbol.mangled))
         .collect();
     let note = "\t.section .note.GNU-stack,\"\",@progbits\n";
-    write_if_changed(&directory.join(STUBS), &format!("{stubs}{note}"))?;
-    write_if_changed(&directory.join(OPTIONS), &options)
-}
-
-fn write_if_changed(path: &Path, text: &str) -> anyhow::Result<()> {
-    if std::fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return Ok(());
-    }
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    write(&directory.join(STUBS), &format!("{stubs}{note}"))?;
+    write(&directory.join(OPTIONS), &options)?;
+    let missing = |path: &str| found.iter().all(|symbol| symbol.path != path);
+    Ok(WRAPPED
+        .iter()
+        .filter(|(path, ..)| missing(path))
+        .map(|(path, _, what)| format!("{what} is not seen: std has no `{path}`"))
+        .collect())
 }
 
 #[derive(PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -120,7 +160,7 @@ fn wrapped_symbols(archive: &[u8]) -> Vec<Symbol> {
                 continue;
             };
             let path = format!("{:#}", rustc_demangle::demangle(mangled)).replace(['<', '>'], "");
-            if let Some((path, number)) = WRAPPED.iter().find(|(wrapped, _)| path == *wrapped) {
+            if let Some((path, number, _)) = WRAPPED.iter().find(|(known, ..)| path == *known) {
                 found.push(Symbol {
                     mangled: mangled.to_owned(),
                     path,
@@ -187,7 +227,11 @@ impl Symbol {
 /// Links as rustc asks, with the runtime.
 pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<Exit> {
     let real = std::env::var_os(REAL).unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(&real);
+    let [program, first @ ..] = &driver(&real)[..] else {
+        bail!("there is no linker");
+    };
+    let mut command = Command::new(program);
+    command.args(first);
     if !arguments.iter().any(|argument| argument == "-shared") {
         let runtime = runtime::directory()?;
         command.args(["-Wl,--push-state", "-Wl,--no-as-needed"]);
@@ -196,7 +240,7 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<Exit> {
         let mut rpath = OsString::from("-Wl,-rpath,");
         rpath.push(&runtime);
         command.arg(rpath);
-        if let Some(directory) = std::env::var_os(DIRECTORY) {
+        if let Some(directory) = std::env::var_os(rustc::DIRECTORY) {
             let directory = Path::new(&directory);
             let options = std::fs::read_to_string(directory.join(OPTIONS)).unwrap_or_default();
             if !options.is_empty() {
@@ -205,9 +249,30 @@ pub(crate) fn run(arguments: &[OsString]) -> anyhow::Result<Exit> {
             }
         }
     }
-    let status = command
-        .args(arguments)
-        .status()
-        .with_context(|| format!("cannot run the linker {}", real.display()))?;
-    Ok(Exit::Program(status.code().map_or(1, |code| code as u8)))
+    let error = command.args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run the linker {}", program.display()))
+}
+
+/// The C compiler that links with what the user has chosen, which may be the linker itself.
+fn driver(real: &OsStr) -> Vec<OsString> {
+    let name = Path::new(real).file_name().unwrap_or(real);
+    let chosen = match name.to_string_lossy().as_ref() {
+        "ld.lld" | "lld" | "rust-lld" => "-fuse-ld=lld",
+        "ld.mold" | "mold" => "-fuse-ld=mold",
+        "ld.gold" | "gold" => "-fuse-ld=gold",
+        "ld" | "ld.bfd" => "-fuse-ld=bfd",
+        _ => return vec![real.to_owned()],
+    };
+    vec!["cc".into(), chosen.into()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_linker_is_called_by_a_compiler() {
+        assert_eq!(driver(OsStr::new("clang-19")), ["clang-19"]);
+        assert_eq!(driver(OsStr::new("/usr/bin/mold")), ["cc", "-fuse-ld=mold"]);
+    }
 }

@@ -4,9 +4,15 @@
 //! with scripts; errors are printed here, once, and say what to do.
 #![forbid(unsafe_code)]
 
+mod accept;
+mod baseline;
+mod browser;
+
 mod cargo;
 mod cc;
 mod check;
+mod child;
+mod config;
 mod convert;
 mod destination;
 mod document;
@@ -15,19 +21,28 @@ mod exit;
 mod explain;
 mod format_arg;
 mod generate;
+mod last;
 mod linker;
 mod memory;
+mod merge;
 mod output;
 mod products;
+mod program;
 mod progress;
 mod recorded;
+mod refine;
 mod render;
+mod report;
 mod run;
 mod runtime;
+mod rustc;
 mod stats;
+mod suppress;
+mod toolchain;
 
 use cc::Language;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use config::Config;
 use exit::Exit;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,6 +78,9 @@ enum Command {
     Stats(stats::Args),
     Convert(convert::Args),
     Gen(generate::Args),
+    Merge(merge::Args),
+    Refine(refine::Args),
+    Report(report::Args),
     Run(run::Args),
     Explain(explain::Args),
     #[command(hide = true)]
@@ -74,12 +92,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args_os();
-    let name = arguments.next().map(PathBuf::from).unwrap_or_default();
-    let done = if name.file_name().is_some_and(|name| name == linker::NAME) {
-        linker::run(&arguments.collect::<Vec<_>>())
-    } else {
-        run_command(Cli::parse())
+    let name = std::env::args_os()
+        .next()
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let name = name.file_name().unwrap_or_default().to_owned();
+    let rest = || std::env::args_os().skip(1).collect::<Vec<_>>();
+    let done = match name.to_str() {
+        Some(linker::NAME) => linker::run(&rest()),
+        Some(rustc::NAME) => rustc::run(&rest()),
+        Some(rustc::DOC_NAME) => rustc::run_doc(&rest()),
+        Some(cc::NAME) => cc::run(Language::C, &rest()),
+        Some(cc::CPP_NAME) => cc::run(Language::Cpp, &rest()),
+        _ => parse().and_then(run_command),
     };
     let exit = done.unwrap_or_else(|error| {
         anstream::eprintln!("{}: {error:#}", output::error_word());
@@ -88,26 +113,60 @@ fn main() -> ExitCode {
     exit.into()
 }
 
-fn run_command(cli: Cli) -> anyhow::Result<Exit> {
+/// The command line, with the settings of `atomsan.toml` as the defaults of its flags.
+fn parse() -> anyhow::Result<Cli> {
+    let read = |command: clap::Command| {
+        let matches = config::cargo_keeps_its_own(command).get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    };
+    let mut cli = read(Cli::command());
+    // For the configuration's own errors, too.
     cli.color.apply();
+    if let Some((args, start)) = cli.command.accept() {
+        let config = Config::find(&args.file, &start)?;
+        cli = read(config.defaults(Cli::command()));
+        if let Some((args, _)) = cli.command.accept() {
+            args.load(config)?;
+        }
+    }
+    Ok(cli)
+}
+
+impl Command {
+    /// Where a command that reads `atomsan.toml` keeps it, and where it looks for it.
+    fn accept(&mut self) -> Option<(&mut accept::Args, PathBuf)> {
+        let here = std::env::current_dir().unwrap_or_default();
+        match self {
+            Command::Check(args) => Some((&mut args.accept, here)),
+            Command::Run(args) => Some((&mut args.recorded.accept, here)),
+            Command::Recorded(args) => Some((&mut args.args.accept, here)),
+            Command::Cargo(args) => args.accept(),
+            _ => None,
+        }
+    }
+}
+
+fn run_command(cli: Cli) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Check(args) => check::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Gen(args) => generate::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Refine(args) => refine::run(&args, refine::Of::Program),
+        Command::Report(args) => report::run(&args, &last::place()?),
         Command::Run(args) => run::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),
-        Command::Cc(args) => cc::run(Language::C, &args),
-        Command::Cpp(args) => cc::run(Language::Cpp, &args),
+        Command::Cc(args) => cc::run(Language::C, &args.arguments),
+        Command::Cpp(args) => cc::run(Language::Cpp, &args.arguments),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_consistent() {

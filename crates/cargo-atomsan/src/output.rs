@@ -156,6 +156,12 @@ pub(crate) fn has_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
+/// Things with their number: 1 finding, 2 findings.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", grouped(number))
+}
+
 /// A number with separators: 9,778,716.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();

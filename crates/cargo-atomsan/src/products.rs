@@ -73,6 +73,19 @@ impl Products {
     }
 }
 
+/// What two runs of an engine inferred, united; nothing if one of them cannot be read.
+pub(crate) fn unite(engine: &str, one: &str, other: &str) -> Option<String> {
+    let file = Path::new(engine);
+    if engine == "silver" {
+        let mut yields = Yields::parse(file, one).ok()?;
+        yields.merge(&Yields::parse(file, other).ok()?);
+        return Some(yields.to_string());
+    }
+    let mut info = StaticInfo::parse(file, one).ok()?;
+    info.unite(StaticInfo::parse(file, other).ok()?);
+    Some(info.to_string())
+}
+
 fn describe(place: &Place, needed: &Needed) -> String {
     let mut text = format!(
         "  yield at {}, needed {}\n",
@@ -112,6 +125,6 @@ fn named(place: &Place) -> String {
     }
 }
 
-fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
+pub(crate) fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write to {}", path.display()))
 }

@@ -1,17 +1,22 @@
 //! Checking what the runtime recorded, and telling the user.
 
+use crate::accept::{self, Judge};
 use crate::check;
 use crate::destination::{self, Destination};
 use crate::document::{About, document};
 use crate::engines;
 use crate::exit::Exit;
+use crate::last;
 use crate::output::{self, Output};
+use crate::products;
+use crate::progress::Progress;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::file::Counters;
+use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Rank, Report, gather};
+use atomsan_report::{Rank, Report, unite};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -30,9 +35,15 @@ pub(crate) struct Args {
     )]
     pub(crate) engine: Vec<String>,
 
-    /// Whose functions should be atomic
-    #[arg(long, value_name = "WHOSE", default_value = "workspace")]
-    pub(crate) regions: RegionsArg,
+    /// Whose functions should be atomic, besides the user's own: workspace, direct, all, or names of
+    /// crates (of directories, where cargo has not built the program)
+    #[arg(
+        long,
+        value_name = "WHOSE",
+        value_delimiter = ',',
+        default_value = "workspace"
+    )]
+    pub(crate) regions: Vec<Whose>,
 
     /// Which functions should be atomic and which not
     #[arg(long, value_name = "FILE")]
@@ -58,6 +69,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
 
+    /// Keep the result here for `atomsan report`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) accept: accept::Args,
+
     #[command(flatten)]
     pub(crate) render: render::Flags,
 
@@ -65,12 +83,28 @@ pub(crate) struct Args {
     flags: engines::Flags,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub(crate) enum RegionsArg {
+/// Whose functions should be atomic; the user's own always.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
     /// The user's own.
     Workspace,
+    /// Those of the packages that the user's own depend on directly.
+    Direct,
     /// All that are instrumented.
     All,
+    /// Those of a package; of a program that was not built by cargo, a directory.
+    Named(String),
+}
+
+impl From<&str> for Whose {
+    fn from(name: &str) -> Whose {
+        match name {
+            "workspace" => Whose::Workspace,
+            "direct" => Whose::Direct,
+            "all" => Whose::All,
+            _ => Whose::Named(name.to_owned()),
+        }
+    }
 }
 
 /// A number of bytes: `2G`, `512M`, `65536`.
@@ -124,7 +158,7 @@ fn default_memory() -> u64 {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     #[command(flatten)]
-    args: Args,
+    pub(crate) args: Args,
 
     /// The recording, which is removed
     file: PathBuf,
@@ -132,45 +166,58 @@ pub(crate) struct Recorded {
 
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
-    let exit = check_files(std::slice::from_ref(&recorded.file), &[], &recorded.args);
+    let files = std::slice::from_ref(&recorded.file);
+    let exit = check_files(files, &Options::default(), &recorded.args, &last::place()?);
     let _ = std::fs::remove_file(&recorded.file);
     exit
 }
 
-/// Checks all recordings in a directory; `roots` are the user's sources.
-pub(crate) fn check_all(directory: &Path, roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
+/// Checks all recordings in a directory; `sources` says which functions are the user's. The result
+/// is kept in `last`, unless the user has another place for it.
+pub(crate) fn check_all(
+    directory: &Path,
+    sources: &Options,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    check_files(&recordings(directory)?, sources, args, last)
+}
+
+/// The recordings in a directory.
+pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .with_context(|| format!("cannot read {}", directory.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|ending| ending == "rec"))
         .collect();
     files.sort();
-    check_files(&files, roots, args)
+    Ok(files)
 }
 
-fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Result<Exit> {
-    let spec = match &args.spec {
-        Some(path) => check::read_spec(path)?,
-        None => Spec::default(),
-    };
+fn check_files(
+    files: &[PathBuf],
+    sources: &Options,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    let spec = check::spec(args.spec.as_deref(), &args.accept)?;
+    let mut judge = Judge::new(&args.accept);
+    let shown = |report: &Report| args.all || report.rank > Rank::Low;
     let mut out = match &args.render.output {
         Some(path) => Output::open(Some(path))?,
         None => Output::stderr(),
     };
-    let mut exit = Exit::Clean;
     let mut seen = Seen::default();
     let mut documents = Vec::new();
-    for file in files {
+    let mut progress = Progress::new("checking");
+    for (at, file) in files.iter().enumerate() {
         let recording = Recording::open(file)?;
-        let options = Options {
-            roots: if args.regions == RegionsArg::All {
-                vec!["/".into()]
-            } else {
-                roots.to_vec()
-            },
-        };
         let started = Instant::now();
-        let checker = check(&recording, options, &spec, args)?;
+        let (before, total) = (seen.events, files.len() as u64);
+        let total = (total > 1).then_some(total);
+        let checker = check(&recording, sources, &spec, args, |events| {
+            progress.update(before + events, at as u64, total);
+        })?;
         let counters = recording.counters();
         let mut document = document(
             &checker,
@@ -178,43 +225,47 @@ fn check_files(files: &[PathBuf], roots: &[PathBuf], args: &Args) -> anyhow::Res
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
-                warnings: warnings(&counters),
+                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
                 stats: args.render.html,
             },
         );
-        let shown = |report: &Report| args.all || report.rank > Rank::Low;
+        judge.judge(&mut document, shown);
+        seen.add(&counters, checker.events());
+        seen.warn(counters.pid, unseen_libraries(&recording));
+        documents.push(document);
+    }
+    drop(progress);
+    last::save(args.save.as_deref().unwrap_or(last), &documents)?;
+    let accepted = judge.finish()?;
+    for document in &mut documents {
         let all = document.findings.len();
         document.findings.retain(shown);
         seen.hidden += all - document.findings.len();
-        let reports = &document.findings;
-        if reports
-            .iter()
-            .any(|report| report.rank >= args.fail_on.into())
-        {
-            exit = Exit::Findings;
-        }
-        seen.add(&counters, checker.events(), reports.len());
-        documents.push(document);
     }
-    if args.render.is_text() {
-        let all = documents.iter().flat_map(|one| one.findings.clone());
-        let findings = gather(all.collect());
-        seen.findings = findings.len();
-        render::findings(&mut out, &findings, &documents)?;
-    } else {
+    let least = args.fail_on.into();
+    let found = documents.iter().any(|one| accept::counts(one, least));
+    if !args.render.is_text() {
         render::documents(&mut out, &args.render, &documents)?;
-    }
-    if args.render.is_text() && !files.is_empty() {
+    } else if !files.is_empty() {
+        let all = unite(documents, products::unite);
+        let one = std::slice::from_ref(&all);
+        render::findings(&mut out, accept::counting(&all), one)?;
+        seen.findings = accept::counting(&all).count();
         out.write(|out| writeln!(out, "{seen}"))?;
+        for line in accepted {
+            out.write(|out| writeln!(out, "atomsan: {line}"))?;
+        }
     }
-    Ok(exit)
+    Ok(if found { Exit::Findings } else { Exit::Clean })
 }
 
+/// `progress` is told how many events there were.
 fn check(
     recording: &Recording,
-    options: Options,
+    sources: &Options,
     spec: &Spec,
     args: &Args,
+    mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
@@ -227,11 +278,16 @@ fn check(
         )?),
         None => None,
     };
+    let options = Options {
+        models: args.accept.config.models.clone(),
+        ..sources.clone()
+    };
     for mut batch in Events::new(recording, options) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
         checker.batch(&mut batch);
+        progress(checker.events());
     }
     checker.finish();
     if let Some(kept) = kept {
@@ -272,6 +328,24 @@ fn warnings(counters: &Counters) -> Vec<String> {
     warnings
 }
 
+/// Libraries that nothing was seen of.
+fn unseen_libraries(recording: &Recording) -> Vec<String> {
+    const NAMED: usize = 3;
+    let libraries = symbols::uninstrumented(recording);
+    let named = libraries[..libraries.len().min(NAMED)].join(", ");
+    match libraries.len() {
+        0 => Vec::new(),
+        count @ 1..=NAMED => vec![format!(
+            "{named} {} not instrumented; what happens there is not seen",
+            if count == 1 { "is" } else { "are" }
+        )],
+        count => vec![format!(
+            "{named} and {} other libraries are not instrumented; what happens there is not seen",
+            count - NAMED
+        )],
+    }
+}
+
 /// How much was seen, over all processes.
 #[derive(Default)]
 struct Seen {
@@ -285,16 +359,23 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, counters: &Counters, events: u64, findings: usize) {
+    fn add(&mut self, counters: &Counters, events: u64) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        self.findings += findings;
-        let process = counters.pid;
-        let named = warnings(counters).into_iter();
+        self.warn(counters.pid, warnings(counters));
+    }
+
+    fn warn(&mut self, process: u64, warnings: Vec<String>) {
+        let named = warnings.into_iter();
         self.warnings
             .extend(named.map(|warning| format!("process {process}: {warning}")));
     }
+}
+
+fn counted(count: u64, what: &str, plural: &str) -> String {
+    let ending = if count == 1 { "" } else { plural };
+    format!("{} {what}{ending}", output::grouped(count))
 }
 
 impl std::fmt::Display for Seen {
@@ -308,15 +389,12 @@ impl std::fmt::Display for Seen {
             0 => String::new(),
             n => format!(" ({n} of low rank not shown; --all shows them)"),
         };
-        let processes = match self.processes {
-            1 => "1 process".to_owned(),
-            n => format!("{} processes", output::grouped(n)),
-        };
         write!(
             f,
-            "atomsan: {verdict}{hidden} in {} shared events of {} threads in {processes}",
-            output::grouped(self.events),
-            output::grouped(self.threads),
+            "atomsan: {verdict}{hidden} in {} of {} in {}",
+            counted(self.events, "shared event", "s"),
+            counted(self.threads, "thread", "s"),
+            counted(self.processes, "process", "es"),
         )?;
         self.warnings
             .iter()

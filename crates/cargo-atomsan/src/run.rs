@@ -1,16 +1,21 @@
 //! `atomsan run`: a program under the runtime, then the check of what it did.
 
-use crate::exit::Exit;
-use crate::{recorded, runtime};
-use anyhow::Context as _;
+use crate::exit::{Exit, UsageError};
+use crate::program::{self, Program};
+use crate::recorded::{self, Whose};
+use crate::{child, last, output, runtime};
+use anyhow::{Context as _, bail};
+use atomsan_recording::Options;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 
 const EXAMPLES: &str = "\
 Examples:
   atomsan run ./prog                    built by `atomsan cc`, or by gcc with -fsanitize=thread
   atomsan run --save-trace t.atrace -- ./prog -v
+  atomsan run --regions src,lib ./prog  only functions written in these directories
 
 Exit status: the program's own; 66 if it succeeded and there are findings.";
 
@@ -19,7 +24,7 @@ Exit status: the program's own; 66 if it succeeded and there are findings.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    recorded: recorded::Args,
+    pub(crate) recorded: recorded::Args,
 
     /// The program and its arguments
     #[arg(
@@ -36,19 +41,64 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         return Ok(Exit::Usage);
     };
     args.recorded.render.refuse_without_file()?;
+    let runtime = runtime::directory()?;
+    let sources = sources(&args.recorded.regions)?;
+    let program = program::look_at(name);
+    if program == Program::OwnRuntime {
+        bail!(
+            "{} brings ThreadSanitizer's own runtime along, as clang links it; link it with \
+             `atomsan cc`, or by clang with -fsanitize=thread -shared-libsan",
+            name.display()
+        );
+    }
     let recordings = recorded::directory()?;
-    let status = Command::new(name)
+    let mut command = Command::new(name);
+    command
         .args(arguments)
         .envs(recorded::environment(&args.recorded, recordings.path()))
-        .env("LD_LIBRARY_PATH", library_path(&runtime::directory()?))
-        .status()
+        .env("LD_LIBRARY_PATH", library_path(&runtime));
+    let status = child::run(&mut command, recordings.path())
         .with_context(|| format!("cannot run {}", name.display()))?;
-    let found = recorded::check_all(recordings.path(), &[], &args.recorded)?;
+    if recorded::recordings(recordings.path())?.is_empty() {
+        output::warn(&format!("nothing was seen: {}", program.why(name)));
+        return Ok(verdict(status, Exit::Clean));
+    }
+    let last = last::place()?;
+    let found = recorded::check_all(recordings.path(), &sources, &args.recorded, &last)?;
     Ok(verdict(status, found))
 }
 
+/// Whose functions are regions: what was compiled for checking, without the headers of the system.
+fn sources(regions: &[Whose]) -> anyhow::Result<Options> {
+    if regions.contains(&Whose::All) {
+        return Ok(Options::everything());
+    }
+    let mut sources = Options::default();
+    for whose in regions {
+        match whose {
+            Whose::Named(directory) => {
+                let path = Path::new(directory).canonicalize();
+                let path = path.map_err(|error| {
+                    UsageError(format!(
+                        "--regions {directory}: {error}; expected workspace, all, or directories \
+                         of sources"
+                    ))
+                })?;
+                sources.roots.push(path);
+            }
+            Whose::Direct => {
+                let message = "--regions direct is for `cargo atomsan`, which knows dependencies; \
+                               name directories of sources instead";
+                return Err(UsageError(message.to_owned()).into());
+            }
+            Whose::Workspace | Whose::All => {}
+        }
+    }
+    Ok(sources)
+}
+
 /// Our directory in front of what the user has.
-fn library_path(directory: &std::path::Path) -> OsString {
+fn library_path(directory: &Path) -> OsString {
     let mut path = directory.as_os_str().to_owned();
     if let Some(rest) = std::env::var_os("LD_LIBRARY_PATH").filter(|rest| !rest.is_empty()) {
         path.push(":");

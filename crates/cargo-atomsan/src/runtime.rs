@@ -8,11 +8,14 @@
 //! | `libatomsan_rt.so` | programs that were linked by `atomsan cc` or `cargo atomsan` |
 //! | `libtsan.so` | the linker, when gcc asks for ThreadSanitizer's |
 //! | `libtsan.so.0`, `.2` | programs that gcc linked with `-fsanitize=thread` |
+//! | `libclang_rt.tsan*.so` | programs that clang linked with `-fsanitize=thread -shared-libsan` |
 //! | `checker` | this executable: the runtime starts it at the end of a program that nobody watches |
 //! | `atomsan-linker-cc` | this executable, as rustc's linker (see [`linker`]) |
 //! | `include/atomsan.h` | C and C++ programs that have something to say to the checker |
+//! | `atomsan-rustc`, `atomsan-rustdoc` | this executable, between cargo and these (see [`rustc`]) |
+//! | `atomsan-cc`, `atomsan-c++` | this executable, as a compiler, for builds that want one word (see [`crate::cc`]) |
 
-use crate::linker;
+use crate::{cc, linker, rustc};
 use anyhow::{Context as _, bail};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,6 +28,8 @@ const HEADER: &str = include_str!("../../../include/atomsan.h");
 
 /// The directory of headers, in the runtime's.
 pub(crate) const INCLUDE: &str = "include";
+/// The only platform that programs are checked on.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// The library's name for the linker.
 pub(crate) const NAME: &str = "libatomsan_rt.so";
@@ -33,7 +38,8 @@ pub(crate) const NAME: &str = "libatomsan_rt.so";
 pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     if LIBRARY.is_empty() {
         bail!(
-            "programs can be run under atomsan on x86-64 Linux with glibc only; `atomsan check` works here"
+            "programs can be checked on x86-64 Linux with glibc only; `atomsan check` and its \
+             relatives work here"
         );
     }
     let mut hasher = DefaultHasher::new();
@@ -42,14 +48,18 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
     let executable = std::env::current_exe().context("cannot find this executable")?;
     executable.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
-    if !directory.join(linker::NAME).exists() {
+    if !directory.join(LAST).exists() {
         unpack(&directory, &executable)
             .with_context(|| format!("cannot unpack the runtime into {}", directory.display()))?;
     }
     Ok(directory)
 }
 
-fn cache() -> anyhow::Result<PathBuf> {
+/// The file that is unpacked last.
+const LAST: &str = "checker";
+
+/// A directory for what is kept between runs.
+pub(crate) fn cache() -> anyhow::Result<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME") {
         Some(base) => PathBuf::from(base),
         None => std::env::home_dir()
@@ -72,8 +82,14 @@ fn unpack(directory: &Path, executable: &Path) -> std::io::Result<()> {
         ("libtsan.so", Path::new(NAME)),
         ("libtsan.so.0", Path::new(NAME)),
         ("libtsan.so.2", Path::new(NAME)),
-        ("checker", executable),
+        ("libclang_rt.tsan.so", Path::new(NAME)),
+        ("libclang_rt.tsan-x86_64.so", Path::new(NAME)),
         (linker::NAME, executable),
+        (rustc::NAME, executable),
+        (rustc::DOC_NAME, executable),
+        (cc::NAME, executable),
+        (cc::CPP_NAME, executable),
+        (LAST, executable),
     ] {
         let _ = fs::remove_file(&temporary);
         symlink(target, &temporary)?;

@@ -34,7 +34,8 @@ int main() {
     auto use = [&] {
         for (int i = 0; i < 1000; i++) {
             list.change(i);
-            list.sum();
+            volatile int seen = list.sum();
+            (void)seen;
         }
     };
     std::thread one(use), two(use);

@@ -29,6 +29,8 @@ int main() {
         for (int i = 0; i < 1000; i++) {
             vector.change(i);
             Vector copy(vector);
+            volatile int seen = copy.items[i % 16];
+            (void)seen;
         }
     };
     std::thread one(use), two(use);

@@ -314,7 +314,7 @@ impl Engine for Atomizer {
                 self.lock_operation(at, quiet, cx);
                 slot(&mut self.threads, event.thread.index()).split();
             }
-            Op::Arrive(_) => slot(&mut self.threads, event.thread.index()).split(),
+            Op::Arrive(_) | Op::Yield => slot(&mut self.threads, event.thread.index()).split(),
             Op::Fork(_) if !quiet => self.commit(at),
             Op::Join(_) if !quiet => self.not_left(at, cx),
             Op::Alloc(object) => {

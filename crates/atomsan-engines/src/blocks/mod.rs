@@ -21,7 +21,7 @@
 //! it is known which variables are shared at all. So cost and memory follow the number of distinct
 //! blocks: a loop costs at the end what its first two turns cost.
 //!
-//! Start, join, barrier and wait end a transaction in the middle of its region. Accesses outside of
+//! Start, join, barrier, wait and yield end a transaction in the middle of its region. Accesses outside of
 //! all regions are transactions by themselves: they get between others, nothing gets between them.
 //!
 //! # The theorems and the truth
@@ -455,7 +455,8 @@ impl Engine for Blocks {
             Op::Alloc(_) | Op::Free(_) | Op::RefStore { .. } => {
                 self.escapes.step(&at.event, cx.names);
             }
-            Op::Notify(_) | Op::Yield => {}
+            Op::Yield => self.split(thread, at),
+            Op::Notify(_) => {}
         }
     }
 

@@ -372,7 +372,7 @@ impl Engine for Marathon {
     fn event(&mut self, at: &Occurrence, cx: &mut Context<'_>) {
         match at.event.op {
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_) => self.boundary(at, cx),
-            Op::Wait(_) | Op::Arrive(_) => self.split(at.event.thread),
+            Op::Wait(_) | Op::Arrive(_) | Op::Yield => self.split(at.event.thread),
             Op::RefStore { into, object } => self.refer(into, object, cx),
             Op::Free(object) => self.sets.free(object),
             op => {

@@ -370,7 +370,8 @@ impl Engine for Reduction {
                 });
             }
             Op::RefStore { .. } => self.escapes.step(event, cx.names),
-            Op::Notify(_) | Op::Yield => {}
+            Op::Yield => self.split(at),
+            Op::Notify(_) => {}
         }
         self.last = Some(*at);
     }

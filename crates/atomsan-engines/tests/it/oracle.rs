@@ -49,7 +49,7 @@ pub fn transactions(trace: &Trace) -> Vec<usize> {
         }
         result.push(if inside { *current } else { fresh() });
         // Blocking ends the transaction in the middle of its region.
-        if inside && matches!(event.op, Op::Wait(_) | Op::Arrive(_)) {
+        if inside && matches!(event.op, Op::Wait(_) | Op::Arrive(_) | Op::Yield) {
             *current = fresh();
         }
     }

@@ -270,7 +270,7 @@ fn reused_memory_is_new() {
 #[test]
 fn waits_starts_joins_and_barriers_split_transactions() {
     let other = "u w x\nu w x\n";
-    for boundary in ["fork v", "join v", "arrive z", "leave z"] {
+    for boundary in ["fork v", "join v", "arrive z", "leave z", "yield"] {
         let text = format!("t begin f\nt w x\nt {boundary}\nt w x\nt end\n{other}");
         let verdict = run(&text);
         assert_eq!(

@@ -133,7 +133,7 @@ fn violations(trace: &Trace) -> Vec<(FunctionId, usize, usize)> {
                 _ => {}
             }
         }
-        if matches!(event.op, Op::Wait(_) | Op::Arrive(_)) {
+        if matches!(event.op, Op::Wait(_) | Op::Arrive(_) | Op::Yield) {
             for block in open.iter_mut() {
                 (block.committed, block.violated) = (None, false);
             }

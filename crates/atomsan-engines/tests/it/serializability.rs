@@ -214,6 +214,22 @@ fn an_access_right_behind_a_region_is_not_in_it() {
 }
 
 #[test]
+fn a_yield_splits_the_transaction() {
+    let text = "
+        t1 begin start
+        t1 w x
+        t1 yield
+        t2 r x
+        t2 w y
+        t1 r y
+        t1 end";
+    assert!(velodrome(&Trace::parse(text)).findings.is_empty());
+    assert!(aerodrome(&Trace::parse(text)).findings.is_empty());
+    let without = text.replace("t1 yield", "");
+    assert_eq!(velodrome(&Trace::parse(&without)).findings.len(), 1);
+}
+
+#[test]
 fn waiting_splits_the_transaction() {
     let text = "
         t1 begin take

@@ -6,18 +6,13 @@
 //! to its caller; where it is the entry point itself it stays, because entry points are not
 //! expected to be atomic, and the next function would be taken for one. The members of an atomic
 //! set are made parts of one object.
-//!
-//! # Where transactions end by themselves
-//!
-//! A yield, a sleep, the start and the join of a thread are not atomic for anybody. All engines
-//! agree that waiting is not, so such a place is a wait for something that nobody else has.
 
 use super::{Events, FxMap, Op};
 use crate::file::Record;
 use crate::format::FIRST;
 use crate::symbols::Symbols;
 use atomsan_trace::names::Definition;
-use atomsan_trace::{FunctionId, LockId, ObjectId, SiteId, ThreadId};
+use atomsan_trace::{FunctionId, ObjectId, SiteId};
 use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,8 +30,6 @@ pub(super) struct Annotations {
     members: BTreeMap<u64, (u64, ObjectId)>,
     /// The last set of a name, by slot and the name's address.
     latest: FxMap<(usize, u64), ObjectId>,
-    /// What a thread waits for when it yields.
-    pauses: FxMap<ThreadId, LockId>,
 }
 
 impl Annotations {
@@ -68,7 +61,7 @@ impl Events<'_> {
             let frames = self.symbols.frames(place);
             let function = frames
                 .iter()
-                .find(|frame| self.options.is_users(&frame.file))
+                .find(|frame| self.options.is_users(frame))
                 .or(frames.last());
             if let Some(frame) = function {
                 let name = (&*frame.function).into();
@@ -125,23 +118,5 @@ impl Events<'_> {
         };
         let end = record.subject.saturating_add(len);
         self.annotations.members.insert(record.subject, (end, set));
-    }
-
-    /// Every region that is open on the thread ends here, and another one starts.
-    pub(super) fn split(&mut self, slot: usize, site: SiteId) {
-        let thread = self.threads[slot].id;
-        let pause = match self.annotations.pauses.get(&thread) {
-            Some(&pause) => pause,
-            None => {
-                let pause = LockId(self.lock_count);
-                self.lock_count += 1;
-                let name = format!("a pause of thread {}", thread.0);
-                self.batch.definitions.push(Definition::Lock(name.into()));
-                self.annotations.pauses.insert(thread, pause);
-                pause
-            }
-        };
-        self.emit(slot, site, Op::Wait(pause));
-        self.emit(slot, site, Op::Woken(pause));
     }
 }

@@ -45,27 +45,35 @@ fn written_in(function: &str) -> &str {
 }
 
 impl Events<'_> {
+    /// The place in the source that a program counter is at, as a number.
+    pub(super) fn location(&mut self, pc: u64) -> u32 {
+        let next = self.locations.len() as u32;
+        let frames = self.symbols.frames(pc);
+        *self.locations.entry(frames).or_insert(next)
+    }
+
     /// What is known of a program counter in a chain of calls.
     pub(super) fn place(&mut self, chain: u32, pc: u64) -> Place {
         if let Some(&place) = self.places.get(&(chain, pc)) {
             return place;
         }
         let frames = self.symbols.frames(pc);
-        let users = frames
-            .iter()
-            .position(|frame| self.options.is_users(&frame.file));
+        let users = frames.iter().position(|frame| self.options.is_users(frame));
         let below = &frames[..users.unwrap_or(frames.len())];
         let family = below
             .iter()
             .rev()
-            .find_map(|frame| models::family(&frame.function));
-        let known = |frame: &Frame| models::step(&frame.function);
+            .find_map(|frame| self.options.models.family(&frame.function));
+        let known = |frame: &Frame| self.options.models.step(&frame.function);
         let step = Option::zip(
             below.iter().find_map(known),
             below.iter().rev().find_map(known),
         );
-        let next = self.locations.len() as u32;
-        let location = *self.locations.entry(frames.clone()).or_insert(next);
+        let location = self.location(pc);
+        let waits = below
+            .iter()
+            .any(|frame| self.options.models.waits(&frame.function));
+        let scopes = below.iter().any(|frame| models::scopes(&frame.function));
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
@@ -74,6 +82,8 @@ impl Events<'_> {
                 inlined: self.inlined_at(&frames),
                 line: frames[at].line,
                 location,
+                waits,
+                scopes,
             },
             None => {
                 let caller = self.nodes[chain as usize].place;
@@ -91,6 +101,8 @@ impl Events<'_> {
                     inlined: 0,
                     line: 0,
                     location,
+                    waits: waits || caller.waits,
+                    scopes: scopes || caller.scopes,
                 }
             }
         };
@@ -102,7 +114,7 @@ impl Events<'_> {
     pub(super) fn inlined_at(&mut self, frames: &[Frame]) -> u32 {
         let mut chain = Vec::new();
         for (at, frame) in frames.iter().enumerate().rev().skip(1) {
-            if self.options.is_users(&frame.file) {
+            if self.options.is_users(frame) {
                 let function = self.function(&frame.function);
                 chain.push((function, self.site(&frames[at + 1..])));
             }
@@ -124,7 +136,7 @@ impl Events<'_> {
         }
         // The last frame is the function itself.
         let function = match self.symbols.frames(code).last() {
-            Some(frame) if self.options.is_users(&frame.file) => {
+            Some(frame) if self.options.is_users(frame) => {
                 let name = frame.function.clone();
                 Some(self.function(&name))
             }

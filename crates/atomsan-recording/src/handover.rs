@@ -1,0 +1,340 @@
+//! Data that is handed from thread to thread, and so needs no check.
+//!
+//! A message, a value that is published by a flag, what lies in a slot of a queue, what a lock
+//! protects that no model knows: threads access it with plain reads and writes, one after the
+//! other, and what puts them in order is synchronisation, not luck. Nobody can get in between two
+//! of the accesses: who would has to get past the same hand-over first. An engine that looks at
+//! other schedules sees locks, starts and joins, but not what the values of atomics stand for, so
+//! it would take every hand-over for a place to get in.
+//!
+//! So a first pass over the recording asks of every variable that is only accessed plainly whether
+//! two threads ever accessed it, one of them writing, in a way that
+//!
+//! * was *not ordered* by synchronisation (a race: the order may have been different), or
+//! * was under *a lock that both held* (the order of critical sections may have been different).
+//!
+//! If neither, then the order of any two conflicting accesses came from something else than a lock, and
+//! the variable's accesses are left out. For what was observed this loses nothing either: the same
+//! order is in the atomic operations, which are events, or in the inside of a channel, which is
+//! nobody's atomicity.
+//!
+//! Order is happens-before, by vector clocks as in FastTrack, over *all* atomic operations and
+//! synchronisation of the recording, whatever model hides it from the engines. Memory orders are not
+//! in the recording, so every atomic operation counts as acquire and release: too much order, at
+//! worst, and then a relaxed race is taken for a hand-over.
+
+use crate::file::Record;
+use crate::format::{GUARD, Kind};
+use atomsan_trace::{LockId, VarId};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// With more slots than this the clocks cost too much, and nothing is left out.
+const SLOTS: usize = 256;
+/// How many different ways of accessing a variable are remembered.
+const WAYS: usize = 16;
+
+type Clock = Vec<u32>;
+
+fn join(clock: &mut Clock, other: &[u32]) {
+    if clock.len() < other.len() {
+        clock.resize(other.len(), 0);
+    }
+    for (mine, &other) in clock.iter_mut().zip(other) {
+        *mine = (*mine).max(other);
+    }
+}
+
+/// One way in which a variable was accessed: by whom, when last, and under which locks.
+#[derive(Debug)]
+struct Way {
+    slot: u32,
+    /// The slot's own time.
+    time: u32,
+    writes: bool,
+    held: Box<[LockId]>,
+}
+
+#[derive(Debug, Default)]
+struct Var {
+    ways: Vec<Way>,
+    /// A race, a common lock, an atomic operation, or too much to remember.
+    kept: bool,
+}
+
+/// The first pass.
+#[derive(Debug, Default)]
+pub struct Survey {
+    clocks: Vec<Clock>,
+    /// What is published at an address.
+    published: HashMap<u64, Clock, FxBuildHasher>,
+    /// Threads that are started, or have ended, by number.
+    threads: HashMap<u64, Clock, FxBuildHasher>,
+    /// The thread that each slot is the log of.
+    numbers: Vec<u64>,
+    vars: Vec<Var>,
+    given_up: bool,
+}
+
+impl Survey {
+    /// A pass over a recording with so many slots.
+    pub fn new(slots: usize) -> Survey {
+        Survey {
+            clocks: (0..slots)
+                .map(|slot| {
+                    let mut clock = vec![0; slot + 1];
+                    clock[slot] = 1;
+                    clock
+                })
+                .collect(),
+            numbers: vec![u64::MAX; slots],
+            given_up: slots > SLOTS,
+            ..Survey::default()
+        }
+    }
+
+    /// Follows a record, whatever it will become. Its slot comes after the slots in `after`.
+    pub fn record(&mut self, slot: usize, record: &Record, after: &[usize]) {
+        if self.given_up || slot >= self.clocks.len() {
+            return;
+        }
+        let subject = record.subject;
+        match record.kind {
+            Kind::AtomicLoad | Kind::AtomicRmwFailed => self.acquire(slot, subject, after),
+            Kind::AtomicStore => self.release(slot, subject),
+            Kind::AtomicRmw => {
+                self.acquire(slot, subject, after);
+                self.release(slot, subject);
+            }
+            Kind::Acquire | Kind::AcquireShared | Kind::Leave => {
+                self.acquire(slot, subject, after);
+            }
+            // Who woke the thread, or initialised, may not be seen: it is after everybody.
+            Kind::Woken => self.after_everybody(slot),
+            Kind::ReleaseShared if record.detail() == GUARD => self.after_everybody(slot),
+            Kind::Release | Kind::ReleaseShared | Kind::Wait | Kind::Notify => {
+                self.release(slot, subject);
+            }
+            Kind::Arrive => {
+                self.acquire(slot, subject, after);
+                self.release(slot, subject);
+            }
+            Kind::Fork => {
+                self.threads.insert(subject, self.clocks[slot].clone());
+                self.tick(slot);
+            }
+            Kind::Join => {
+                if let Some(ended) = self.threads.get(&subject) {
+                    join(&mut self.clocks[slot], ended);
+                }
+                if let Some(other) = self.numbers.iter().position(|&number| number == subject) {
+                    let other = self.clocks[other].clone();
+                    join(&mut self.clocks[slot], &other);
+                }
+            }
+            Kind::ThreadStart => {
+                self.numbers[slot] = subject;
+                // The slot's last thread has nothing to do with this one.
+                let time = self.clocks[slot][slot];
+                let mut clock = self.threads.get(&subject).cloned().unwrap_or_default();
+                if clock.len() <= slot {
+                    clock.resize(slot + 1, 0);
+                }
+                clock[slot] = time + 1;
+                self.clocks[slot] = clock;
+            }
+            Kind::ThreadEnd => {
+                let number = self.numbers[slot];
+                self.threads.insert(number, self.clocks[slot].clone());
+                self.tick(slot);
+            }
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, slot: usize) {
+        self.clocks[slot][slot] += 1;
+    }
+
+    fn acquire(&mut self, slot: usize, address: u64, after: &[usize]) {
+        let clock = &mut self.clocks[slot];
+        if let Some(published) = self.published.get(&address) {
+            join(clock, published);
+        }
+        // The runtime ordered it after these because of the same word.
+        for &other in after.iter().filter(|&&other| other != slot) {
+            if let Some(other) = self.clocks.get(other).cloned() {
+                join(&mut self.clocks[slot], &other);
+            }
+        }
+    }
+
+    fn release(&mut self, slot: usize, address: u64) {
+        join(
+            self.published.entry(address).or_default(),
+            &self.clocks[slot],
+        );
+        self.tick(slot);
+    }
+
+    fn after_everybody(&mut self, slot: usize) {
+        let mut clock = std::mem::take(&mut self.clocks[slot]);
+        for (other, ticking) in self.clocks.iter_mut().enumerate() {
+            join(&mut clock, ticking);
+            if other != slot && !ticking.is_empty() {
+                ticking[other] += 1;
+            }
+        }
+        self.clocks[slot] = clock;
+    }
+
+    /// Follows an access to a variable under locks.
+    pub fn access(&mut self, slot: usize, var: VarId, writes: bool, plain: bool, held: &[LockId]) {
+        if self.given_up {
+            return;
+        }
+        if self.vars.len() <= var.index() {
+            self.vars.resize_with(var.index() + 1, Var::default);
+        }
+        let state = &mut self.vars[var.index()];
+        if state.kept {
+            return;
+        }
+        let clock = &self.clocks[slot];
+        let suspicious = |way: &Way| {
+            let other = way.slot as usize;
+            other != slot
+                && (way.writes || writes)
+                && (clock.get(other).is_none_or(|&known| known < way.time)
+                    || way.held.iter().any(|lock| held.contains(lock)))
+        };
+        if !plain || state.ways.iter().any(suspicious) || state.ways.len() > WAYS {
+            *state = Var {
+                ways: Vec::new(),
+                kept: true,
+            };
+            return;
+        }
+        let time = clock[slot];
+        let same = |way: &&mut Way| {
+            way.slot as usize == slot && way.writes == writes && *way.held == *held
+        };
+        match state.ways.iter_mut().find(same) {
+            Some(way) => way.time = time,
+            None => state.ways.push(Way {
+                slot: slot as u32,
+                time,
+                writes,
+                held: held.into(),
+            }),
+        }
+    }
+
+    /// What the pass has found out.
+    pub fn finish(self) -> HandedOver {
+        HandedOver {
+            vars: if self.given_up {
+                Vec::new()
+            } else {
+                self.vars.iter().map(|var| !var.kept).collect()
+            },
+        }
+    }
+}
+
+/// Which variables need no check.
+#[derive(Debug, Default)]
+pub struct HandedOver {
+    vars: Vec<bool>,
+}
+
+impl HandedOver {
+    /// Whether a variable is one of them.
+    pub fn contains(&self, var: VarId) -> bool {
+        self.vars.get(var.index()) == Some(&true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const X: VarId = VarId(0);
+    const L: [LockId; 1] = [LockId(1)];
+
+    fn record(kind: Kind, subject: u64) -> Record {
+        Record {
+            position: 0,
+            kind,
+            size: 8,
+            subject,
+            second: 0,
+            extra: [0; 2],
+        }
+    }
+
+    fn survey(steps: impl FnOnce(&mut Survey)) -> bool {
+        let mut survey = Survey::new(4);
+        steps(&mut survey);
+        survey.finish().contains(X)
+    }
+
+    #[test]
+    fn published_by_a_flag() {
+        let handed_over = survey(|survey| {
+            survey.access(1, X, true, true, &[]);
+            survey.record(1, &record(Kind::AtomicStore, 8), &[]);
+            survey.record(2, &record(Kind::AtomicLoad, 8), &[]);
+            survey.access(2, X, false, true, &[]);
+        });
+        assert!(handed_over);
+    }
+
+    #[test]
+    fn a_race_is_none() {
+        let handed_over = survey(|survey| {
+            survey.record(1, &record(Kind::AtomicStore, 8), &[]);
+            survey.access(1, X, true, true, &[]);
+            survey.record(2, &record(Kind::AtomicLoad, 8), &[]);
+            survey.access(2, X, false, true, &[]);
+        });
+        assert!(!handed_over, "written after it was published");
+        let handed_over = survey(|survey| {
+            survey.access(1, X, false, true, &[]);
+            survey.access(2, X, false, true, &[]);
+        });
+        assert!(handed_over, "nobody writes");
+    }
+
+    #[test]
+    fn neither_is_what_a_lock_protects_nor_an_atomic() {
+        let locked = |first: &'static [LockId]| {
+            move |survey: &mut Survey| {
+                survey.access(1, X, true, true, first);
+                survey.record(1, &record(Kind::Release, 8), &[]);
+                survey.record(2, &record(Kind::Acquire, 8), &[]);
+                survey.access(2, X, true, true, &L);
+            }
+        };
+        assert!(!survey(locked(&L)));
+        assert!(survey(locked(&[])), "the lock has nothing to do with it");
+        assert!(!survey(|survey| survey.access(1, X, true, false, &[])));
+    }
+
+    #[test]
+    fn starts_joins_and_edges_of_the_runtime_are_order() {
+        let handed_over = survey(|survey| {
+            survey.record(0, &record(Kind::ThreadStart, 0), &[]);
+            survey.access(0, X, true, true, &[]);
+            survey.record(0, &record(Kind::Fork, 7), &[]);
+            survey.record(1, &record(Kind::ThreadStart, 7), &[]);
+            survey.access(1, X, true, true, &[]);
+            survey.record(1, &record(Kind::ThreadEnd, 0), &[]);
+            survey.record(0, &record(Kind::Join, 7), &[]);
+            survey.access(0, X, true, true, &[]);
+            survey.record(2, &record(Kind::AtomicLoad, 64), &[0]);
+            survey.access(2, X, true, true, &[]);
+        });
+        assert!(handed_over);
+    }
+}

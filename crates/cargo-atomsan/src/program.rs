@@ -1,0 +1,78 @@
+//! What an executable file is to us, before it is run.
+
+use object::{Object as _, ObjectSymbol as _};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What can be expected of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Program {
+    /// It loads the runtime, under any of its names.
+    Instrumented,
+    /// It has a runtime of ThreadSanitizer in itself.
+    OwnRuntime,
+    /// Nothing in it is instrumented, and no library can be put in front of it.
+    Static,
+    /// Nothing in it is instrumented.
+    Plain,
+    /// It is no executable of this platform: a script, or something that cannot be read.
+    Unknown,
+}
+
+/// Looks at a program, as the shell would find it.
+pub(crate) fn look_at(name: &OsStr) -> Program {
+    find(name)
+        .and_then(|path| std::fs::read(path).ok())
+        .map_or(Program::Unknown, |data| Program::of(&data))
+}
+
+fn find(name: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(name);
+    if path.components().count() > 1 {
+        return Some(path.to_owned());
+    }
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|directory| directory.join(name))
+        .find(|path| path.is_file())
+}
+
+impl Program {
+    fn of(data: &[u8]) -> Program {
+        const HOOK: &str = "__tsan_func_entry";
+        let Ok(file) = object::File::parse(data) else {
+            return Program::Unknown;
+        };
+        let hook = file
+            .dynamic_symbols()
+            .chain(file.symbols())
+            .find(|symbol| symbol.name() == Ok(HOOK));
+        match hook {
+            Some(hook) if hook.is_definition() => Program::OwnRuntime,
+            Some(_) => Program::Instrumented,
+            None if file.dynamic_symbols().next().is_none() => Program::Static,
+            None => Program::Plain,
+        }
+    }
+
+    /// Why nothing was seen of it.
+    pub(crate) fn why(self, name: &OsStr) -> String {
+        let name = name.display();
+        match self {
+            Program::Static => format!(
+                "{name} is not instrumented, and linked statically; build it with `atomsan cc` or \
+                 `cargo atomsan build`, dynamically linked"
+            ),
+            Program::Unknown => format!(
+                "{name} has run no instrumented program; build what it runs with `atomsan cc` or \
+                 `cargo atomsan build`"
+            ),
+            Program::Plain => format!(
+                "{name} is not instrumented; build it with `atomsan cc` or `cargo atomsan build`, \
+                 or by gcc with -fsanitize=thread"
+            ),
+            Program::Instrumented | Program::OwnRuntime => {
+                format!("{name} is instrumented, but its runtime has not recorded anything")
+            }
+        }
+    }
+}
