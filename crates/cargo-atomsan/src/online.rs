@@ -225,7 +225,7 @@ fn compare(
     args: &recorded::Args,
 ) -> anyhow::Result<()> {
     let recording = follower.recording();
-    let offline = recorded::check(&recording, sources, spec, args, |_| {})?;
+    let offline = recorded::check(&recording, sources, spec, args, None, |_| {})?;
     let culprits = |checker: &Checker| -> Vec<String> {
         let mut culprits: Vec<String> = reports(checker)
             .into_iter()
