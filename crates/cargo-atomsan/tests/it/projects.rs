@@ -17,7 +17,7 @@ pub fn both() {
     let account = std::sync::Mutex::new(1000);
     std::thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| (0..100).for_each(|_| withdraw(&account, 1)));
+            scope.spawn(|| (0..1000).for_each(|_| withdraw(&account, 1)));
         }
     });
 }
@@ -228,7 +228,7 @@ fn benchmarks_with_a_harness_of_their_own() {
 fn regions_are_those_of_the_workspace_and_of_who_is_named() {
     let named = |regions: &[&str]| {
         let said = says(
-            atomsan(&shop(), &["cargo", "run", "--json"])
+            atomsan(&shop(), &["cargo", "run", "--json", "--noise"])
                 .args(regions)
                 .args(["-q", "-p", "app"]),
         );
