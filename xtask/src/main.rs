@@ -1,6 +1,7 @@
 //! Chores of the project's developers: `cargo xtask help`.
 #![forbid(unsafe_code)]
 
+mod bench_runtime;
 mod bench_trace;
 mod corpus;
 mod test;
@@ -8,9 +9,10 @@ mod test;
 use std::process::ExitCode;
 
 const HELP: &str = "\
-cargo xtask test          everything CI checks: format, lints, documentation, tests
-cargo xtask bench trace   how fast traces are checked, and how that grows
-cargo xtask corpus        which published bugs are found; --quick, or names of drivers";
+cargo xtask test           everything CI checks: format, lints, documentation, tests
+cargo xtask bench trace    how fast traces are checked, and how that grows
+cargo xtask bench runtime  what checking a running program costs; --help says more
+cargo xtask corpus         which published bugs are found; --quick, or names of drivers";
 
 /// Why a chore failed.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -22,6 +24,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["corpus", rest @ ..] => corpus::run(rest),
         ["bench", "trace", rest @ ..] => bench_trace::run(rest),
+        ["bench", "runtime", rest @ ..] => bench_runtime::run(rest),
         ["help" | "--help" | "-h"] | [] => {
             println!("{HELP}");
             return ExitCode::SUCCESS;

@@ -53,11 +53,23 @@ impl Checker {
         }
     }
 
-    /// Takes the next piece of the trace, and its definitions for good.
-    pub fn batch(&mut self, batch: &mut Batch) {
+    /// Takes names without events.
+    pub fn define(&mut self, batch: &mut Batch) {
         for definition in batch.definitions.drain(..) {
             self.names.define(definition);
         }
+    }
+
+    /// Puts a new engine in the place of each; what the old ones have found stays.
+    pub fn renew(&mut self, engines: Vec<Box<dyn Engine>>) {
+        for (run, engine) in self.runs.iter_mut().zip(engines) {
+            run.engine = engine;
+        }
+    }
+
+    /// Takes the next piece of the trace, and its definitions for good.
+    pub fn batch(&mut self, batch: &mut Batch) {
+        self.define(batch);
         self.occurrences.clear();
         let first = self.events;
         for (event, index) in batch.events.iter().zip(first..) {

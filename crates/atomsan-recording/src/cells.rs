@@ -36,15 +36,22 @@ struct Granule {
     starts: u8,
     /// The variable of the cell that starts at each byte.
     vars: [u32; 8],
+    /// How often it has become new.
+    renewed: u32,
 }
 
 /// The cells of the memory that threads share.
+#[derive(Default)]
 pub struct Cells {
     shared: HashMap<u64, Granule, FxBuildHasher>,
     /// The same granules, in order.
     sorted: Vec<u64>,
     atomics: Atomics,
     next: u32,
+    /// Variables of recordings before this one, by address and renewal.
+    before: HashMap<(u64, u32), u32, FxBuildHasher>,
+    /// Whether there will be a recording after this one.
+    again: bool,
 }
 
 impl std::fmt::Debug for Cells {
@@ -64,7 +71,7 @@ impl Cells {
             for record in recording.log(slot) {
                 match record.kind {
                     Kind::Edge => continue,
-                    Kind::ThreadStart => thread = record.subject as u32,
+                    Kind::ThreadStart | Kind::Continue => thread = record.subject as u32,
                     Kind::Alloc | Kind::Free => continue,
                     _ => {}
                 }
@@ -83,6 +90,7 @@ impl Cells {
                     Granule {
                         starts,
                         vars: [NONE; 8],
+                        renewed: 0,
                     },
                 )
             })
@@ -94,6 +102,20 @@ impl Cells {
             sorted,
             atomics,
             next: 0,
+            before: HashMap::default(),
+            again: false,
+        }
+    }
+
+    /// Looks through another recording of the same process; what has the same address has the
+    /// same variable as before.
+    #[must_use]
+    pub fn again(self, recording: &Recording) -> Cells {
+        Cells {
+            next: self.next,
+            before: self.before,
+            again: true,
+            ..Cells::new(recording)
         }
     }
 
@@ -103,6 +125,14 @@ impl Cells {
             granule.vars = [NONE; 8];
         }
         self.next = 0;
+    }
+
+    /// Starts over with the same recording; what has been named keeps its variable.
+    pub fn rewind(&mut self) {
+        for granule in self.shared.values_mut() {
+            granule.vars = [NONE; 8];
+            granule.renewed = 0;
+        }
     }
 
     /// What the atomic operations of the recording amount to.
@@ -136,10 +166,15 @@ impl Cells {
                         continue;
                     }
                     let var = &mut granule.vars[byte as usize];
-                    let new = *var == NONE;
+                    let mut new = *var == NONE;
                     if new {
                         *var = self.next;
-                        self.next += 1;
+                        if self.again {
+                            let place = (base + byte, granule.renewed);
+                            *var = *self.before.entry(place).or_insert(self.next);
+                            new = *var == self.next;
+                        }
+                        self.next += u32::from(new);
                     }
                     each(VarId(*var), base + byte, new);
                 }
@@ -159,6 +194,7 @@ impl Cells {
         {
             if let Some(granule) = self.shared.get_mut(granule) {
                 granule.vars = [NONE; 8];
+                granule.renewed += 1;
             }
         }
     }

@@ -66,7 +66,7 @@ struct Place {
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
-type Operation = (u32, Kind, u64);
+type Operation = (u32, u8, u64);
 
 /// A function that is being executed, and what is inlined into it.
 #[derive(Debug, Default)]
@@ -75,7 +75,7 @@ struct Call {
     inlined: u32,
     line: u32,
     /// What was done since the inlined functions were entered.
-    seen: Vec<Operation>,
+    seen: HashSet<Operation, FxBuildHasher>,
 }
 
 const ROOT: u32 = 0;
@@ -109,10 +109,9 @@ struct Thread {
     scoped: Vec<(usize, u64)>,
 }
 
-/// An iterator over the events of a recording.
-pub struct Events<'a> {
+/// Makes events of records, one after the other.
+pub struct Translator {
     options: Options,
-    order: Order<'a>,
     symbols: Symbols,
     cells: Cells,
     threads: Vec<Thread>,
@@ -146,6 +145,13 @@ pub struct Events<'a> {
     batch: Batch,
 }
 
+/// An iterator over the events of a recording.
+#[derive(Debug)]
+pub struct Events<'a> {
+    order: Order<'a>,
+    translator: Translator,
+}
+
 /// What the first pass has found out.
 #[derive(Debug, Default)]
 struct Findings {
@@ -154,9 +160,9 @@ struct Findings {
     repeated: HashSet<u64, FxBuildHasher>,
 }
 
-impl std::fmt::Debug for Events<'_> {
+impl std::fmt::Debug for Translator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Events")
+        f.debug_struct("Translator")
             .field("cells", &self.cells)
             .finish_non_exhaustive()
     }
@@ -177,31 +183,26 @@ impl<'a> Events<'a> {
     /// The events of a recording.
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
         let (symbols, cells) = (Symbols::new(recording), Cells::new(recording));
-        let mut first = Events::pass(recording, options.clone(), symbols, cells);
-        first.survey = Some(Survey::new(recording.slots()));
-        while first.next().is_some() {}
+        let mut first = Translator::new(symbols, cells, options.clone());
+        first.survey(recording);
         first.cells.restart();
-        let mut second = Events::pass(recording, options, first.symbols, first.cells);
-        let handed_over = first.survey.map(Survey::finish).unwrap_or_default();
-        let pure = (first.repeated.iter()).filter(|look| look.is_pure(&handed_over));
-        second.findings = Findings {
-            repeated: pure.map(|look| look.position).collect(),
-            handed_over,
-        };
-        second
-    }
-
-    /// One pass over the recording. Passes are the same but for what `survey` and `findings` say.
-    fn pass(
-        recording: &'a Recording,
-        options: Options,
-        symbols: Symbols,
-        cells: Cells,
-    ) -> Events<'a> {
-        let annotations = Annotations::new(&symbols);
-        let mut events = Events {
-            options,
+        let findings = first.conclude_survey();
+        let mut second = Translator::new(first.symbols, first.cells, options);
+        second.findings = findings;
+        Events {
             order: Order::new(recording),
+            translator: second,
+        }
+    }
+}
+
+impl Translator {
+    /// Translates records of a process with these names; the cells are those of all records that
+    /// come.
+    pub fn new(symbols: Symbols, cells: Cells, options: Options) -> Translator {
+        let annotations = Annotations::new(&symbols);
+        let mut translator = Translator {
+            options,
             symbols,
             cells,
             threads: Vec::new(),
@@ -232,13 +233,10 @@ impl<'a> Events<'a> {
             annotations,
             batch: Batch::default(),
         };
-        let spins: Vec<u64> = events.cells.atomics().spins().collect();
-        for pc in spins {
-            let location = events.location(pc);
-            events.spinning.insert(location);
-        }
-        events.find_not_atomic();
-        events
+        let spins: Vec<u64> = translator.cells.atomics().spins().collect();
+        translator.note_spins(&spins);
+        translator.find_not_atomic();
+        translator
     }
 
     fn thread_id(&mut self, number: u64) -> ThreadId {
@@ -476,6 +474,10 @@ impl<'a> Events<'a> {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, Thread::default);
         }
+        // What was open before a gap has been left in it, for all we know.
+        if record.kind == Kind::Continue {
+            self.leave_all(slot);
+        }
         let id = self.thread_id(record.subject);
         self.threads[slot] = Thread {
             id,
@@ -483,20 +485,145 @@ impl<'a> Events<'a> {
         };
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
-        self.cells.renew(&stack);
+        if record.kind == Kind::ThreadStart {
+            self.cells.renew(&stack);
+        }
         self.stacks
             .insert(stack.start, (stack.end, thread_name(record.subject)));
     }
 
-    fn record(&mut self, slot: usize, record: &Record) {
-        if record.kind == Kind::ThreadStart || self.threads.len() <= slot {
+    fn note_spins(&mut self, at: &[u64]) {
+        for &pc in at {
+            let location = self.location(pc);
+            self.spinning.insert(location);
+        }
+    }
+
+    /// The first pass over a recording: finds out what the second must know.
+    fn survey(&mut self, recording: &Recording) {
+        self.survey = Some(Survey::new(recording.slots()));
+        let mut order = Order::new(recording);
+        while let Some((slot, record)) = order.next() {
+            if let Some(survey) = &mut self.survey {
+                survey.record(slot, &record, order.after(slot));
+            }
+            self.record(slot, &record);
+            self.batch.events.clear();
+        }
+    }
+
+    fn conclude_survey(&mut self) -> Findings {
+        let handed_over = (self.survey.take()).map(Survey::finish).unwrap_or_default();
+        let repeated = std::mem::take(&mut self.repeated);
+        let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
+        Findings {
+            repeated: pure.map(|look| look.position).collect(),
+            handed_over,
+        }
+    }
+
+    /// Translates another recording of the same process. What the threads were doing is put aside
+    /// meanwhile.
+    pub fn replay(&mut self, recording: &Recording) -> Batch {
+        let outside = std::mem::take(&mut self.threads);
+        self.cells = std::mem::take(&mut self.cells).again(recording);
+        let spins: Vec<u64> = self.cells.atomics().spins().collect();
+        self.note_spins(&spins);
+        self.survey(recording);
+        self.findings = self.conclude_survey();
+        self.cells.rewind();
+        self.threads.clear();
+        for (slot, record) in Order::new(recording) {
+            self.record(slot, &record);
+        }
+        for slot in 0..self.threads.len() {
+            self.catch_up(slot);
+            self.leave_all(slot);
+        }
+        self.threads = outside;
+        self.take()
+    }
+
+    /// Leaves all functions and regions that a thread is in.
+    fn leave_all(&mut self, slot: usize) {
+        while self.threads[slot].blocks.pop().is_some() {
+            self.emit(slot, SiteId::UNKNOWN, Op::End);
+        }
+        while !self.threads[slot].open.is_empty() {
+            self.conclude(slot);
+        }
+    }
+
+    /// Follows a record only as far as it tells where the thread is: the functions that are
+    /// entered and left, the inlined ones among them.
+    pub fn scan(&mut self, slot: usize, record: &Record) {
+        match record.kind {
+            Kind::ThreadStart
+            | Kind::Continue
+            | Kind::Enter
+            | Kind::Exit
+            | Kind::Unnamed
+            | Kind::Begin
+            | Kind::End
+            | Kind::Wait
+            | Kind::Arrive => self.record(slot, record),
+            _ if slot < self.threads.len() => {
+                let chain = self.calls(slot);
+                let place = self.place(chain, record.pc());
+                self.settle(slot, place, record);
+                if let Some(event) = self.threads[slot].held_back.take() {
+                    self.batch.events.push(event);
+                }
+            }
+            _ => {}
+        }
+        if record.detail() == GUARD {
+            self.guards.insert(record.subject);
+        }
+    }
+
+    /// Whether a program counter, in the function that the thread is in, is in an inlined function
+    /// of the user's, or the thread is in one already.
+    pub fn is_inlined(&mut self, slot: usize, pc: u64) -> bool {
+        let Some(thread) = self.threads.get(slot) else {
+            return false;
+        };
+        if thread.stack.last().is_some_and(|call| call.inlined != 0) {
+            return true;
+        }
+        let chain = self.calls(slot);
+        self.place(chain, pc).inlined != 0
+    }
+
+    /// The function that a thread is in, if it is the user's; not one that is inlined.
+    pub fn called(&self, slot: usize) -> Option<FunctionId> {
+        self.nodes[self.calls(slot) as usize].function
+    }
+
+    /// The thread that a slot is the log of.
+    pub fn thread(&self, slot: usize) -> ThreadId {
+        self.threads
+            .get(slot)
+            .map(|thread| thread.id)
+            .unwrap_or_default()
+    }
+
+    /// What has been translated since the last time.
+    pub fn take(&mut self) -> Batch {
+        std::mem::take(&mut self.batch)
+    }
+
+    /// Translates a record.
+    pub fn record(&mut self, slot: usize, record: &Record) {
+        if matches!(record.kind, Kind::ThreadStart | Kind::Continue) || self.threads.len() <= slot {
             self.start_thread(slot, record);
         }
         let chain = self.calls(slot);
         match record.kind {
             Kind::Enter => return self.enter(slot, record),
             Kind::Exit => return self.exit(slot),
-            Kind::ThreadStart | Kind::ThreadEnd | Kind::Edge => return,
+            Kind::Unnamed => return self.unnamed(slot, record.subject),
+            Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             Kind::Member => return self.member(slot, record),
             _ => {}
@@ -688,16 +815,13 @@ impl Iterator for Events<'_> {
     type Item = Batch;
 
     fn next(&mut self) -> Option<Batch> {
-        while self.batch.events.len() < BATCH {
+        while self.translator.batch.events.len() < BATCH {
             let Some((slot, record)) = self.order.next() else {
                 break;
             };
-            if let Some(survey) = &mut self.survey {
-                survey.record(slot, &record, self.order.after(slot));
-            }
-            self.record(slot, &record);
+            self.translator.record(slot, &record);
         }
-        let batch = std::mem::take(&mut self.batch);
+        let batch = self.translator.take();
         (!batch.events.is_empty() || !batch.definitions.is_empty()).then_some(batch)
     }
 }

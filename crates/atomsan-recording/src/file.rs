@@ -1,12 +1,13 @@
 //! A recording as the runtime left it: the logs of its slots, whether the process came to its
-//! end or not.
+//! end or not. A log may have lost its beginning, or a part in the middle; it goes on with a
+//! snapshot of the calls that the thread was in.
 //!
 //! Nothing in the file is trusted: a process that was killed leaves chunks without a header and
 //! records without an end, and each of them only ends the log it is in.
 
 use crate::format::{
     CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, HEADER_SIZE, Kind, LOW,
-    MAGIC, header,
+    MAGIC, SLOTS, TAKEN, header,
 };
 use std::io::{self, Read as _};
 use std::ops::Range;
@@ -40,7 +41,7 @@ pub struct Counters {
     pub pid: u64,
     /// Threads that were started, the first included.
     pub threads: u64,
-    /// Events that were not recorded because the budget was used up.
+    /// Events that were forgotten or not recorded because the budget was used up.
     pub dropped: u64,
     /// Threads that were not recorded because there were too many at once.
     pub unseen_threads: u64,
@@ -55,12 +56,71 @@ pub struct Counters {
 pub struct Recording {
     data: Vec<u8>,
     /// The chunks of each slot's log, in order.
-    slots: Vec<Vec<Range<usize>>>,
+    slots: Vec<Vec<Chunk>>,
     maps: Vec<Range<usize>>,
     counters: Counters,
 }
 
+/// A piece of a log.
+#[derive(Clone, Debug)]
+struct Chunk {
+    /// Where it is in the file: the snapshot, then the records.
+    content: Range<usize>,
+    /// How long the snapshot is.
+    snapshot: usize,
+    /// The position of the first record.
+    position: u64,
+    /// The position of the chunk that comes before it in the log.
+    previous: u64,
+}
+
+/// A piece of a log that is to be part of a recording.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The log.
+    pub slot: usize,
+    /// The position of its first record.
+    pub position: u64,
+    /// The position of the piece that it goes on from; 0 if there is a gap before it.
+    pub previous: u64,
+    /// What is to be known of the thread if there is a gap.
+    pub snapshot: &'a [u64],
+    /// Its records.
+    pub words: &'a [u64],
+}
+
 impl Recording {
+    /// A recording of pieces of logs, with memory maps.
+    pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = Piece<'a>>, maps: &str) -> Recording {
+        let mut data = maps.as_bytes().to_vec();
+        data.push(0);
+        let mut recording = Recording {
+            maps: std::iter::once(0..data.len()).collect(),
+            data: Vec::new(),
+            slots: Vec::new(),
+            counters: Counters::default(),
+        };
+        for piece in pieces {
+            let start = data.len();
+            let words = piece.snapshot.iter().chain(piece.words);
+            data.extend(words.flat_map(|word| word.to_le_bytes()));
+            if recording.slots.len() <= piece.slot {
+                recording.slots.resize_with(piece.slot + 1, Vec::new);
+            }
+            recording.slots[piece.slot].push(Chunk {
+                content: start..data.len(),
+                snapshot: 8 * piece.snapshot.len(),
+                position: piece.position,
+                previous: piece.previous,
+            });
+        }
+        for chunks in &mut recording.slots {
+            chunks.sort_by_key(|chunk| chunk.position);
+        }
+        recording.data = data;
+        recording
+    }
+
     /// Reads a recording.
     pub fn open(path: &Path) -> Result<Recording, Error> {
         let data = read_used(path).map_err(|error| Error::Read {
@@ -103,28 +163,48 @@ impl Recording {
             let field = |offset| word(&self.data, at + offset).unwrap_or(0);
             let (magic, kind) = (field(0) as u32, (field(0) >> 32) as u32);
             let (size, slot) = (field(8) as usize, field(16) as u32 as usize);
+            let snapshot = (field(16) >> 32) as usize;
             if magic != CHUNK_MAGIC || size == 0 || size % CHUNK_UNIT != 0 {
                 at += CHUNK_UNIT;
                 continue;
             }
             let content = at + CHUNK_HEADER_SIZE..at.saturating_add(size).min(self.data.len());
             match kind {
-                CHUNK_LOG if slot < 1 << 14 => {
+                CHUNK_LOG if slot <= SLOTS && snapshot <= content.len() => {
+                    let chunk = Chunk {
+                        content,
+                        snapshot,
+                        position: field(24) & LOW,
+                        previous: field(32),
+                    };
                     if self.slots.len() <= slot {
                         self.slots.resize_with(slot + 1, Vec::new);
                     }
-                    self.slots[slot].push(content);
+                    self.slots[slot].push(chunk);
                 }
                 CHUNK_MAPS => self.maps.push(content),
                 _ => {}
             }
             at = at.saturating_add(size);
         }
+        for chunks in &mut self.slots {
+            chunks.sort_by_key(|chunk| chunk.position);
+        }
     }
 
     /// What the runtime counted.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.data.len()
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.data.is_empty()
     }
 
     /// How many slots there are; some may be empty.
@@ -138,6 +218,8 @@ impl Recording {
         let mut log = Log {
             data: &self.data,
             at: 0..0,
+            shift: 0,
+            last: 0,
             chunks,
         };
         log.settle();
@@ -178,7 +260,7 @@ fn word(data: &[u8], at: usize) -> Option<u64> {
 /// One record of a log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Where it starts in the file.
+    /// Where it is in the logs; no two records have the same.
     pub position: u64,
     /// What it says.
     pub kind: Kind,
@@ -193,14 +275,36 @@ pub struct Record {
 }
 
 impl Record {
+    /// The record at the start of these words, which is at a position.
+    #[inline]
+    pub fn parse(words: &[u64], position: u64) -> Option<Record> {
+        let first = *words.first()?;
+        let kind = Kind::from_number((first >> 56) as u8)?;
+        let words = words.get(..kind.words())?;
+        let extra = |index| words.get(index).copied().unwrap_or(0);
+        Some(Record {
+            position,
+            kind,
+            size: (first >> 48) as u8,
+            subject: first & LOW,
+            second: words[1],
+            extra: [extra(2), extra(3)],
+        })
+    }
+
     /// The program counter after the instruction.
     pub fn pc(&self) -> u64 {
         self.second & LOW
     }
 
-    /// The upper bits of the second word.
+    /// The upper bits of the second word, but for [`Record::is_taken`].
     pub fn detail(&self) -> u16 {
-        (self.second >> 48) as u16
+        (self.second >> 48) as u16 & !TAKEN
+    }
+
+    /// Whether others have accessed the same bytes before.
+    pub fn is_taken(&self) -> bool {
+        (self.second >> 48) as u16 & TAKEN != 0
     }
 
     /// The bytes that a memory access covers; `None` if it is something else.
@@ -224,7 +328,11 @@ impl Record {
 pub struct Log<'a> {
     data: &'a [u8],
     at: Range<usize>,
-    chunks: &'a [Range<usize>],
+    /// What is to be added to a place in the file to get the position.
+    shift: u64,
+    /// The position of the current chunk.
+    last: u64,
+    chunks: &'a [Chunk],
 }
 
 impl Log<'_> {
@@ -233,13 +341,12 @@ impl Log<'_> {
         if self.at.is_empty() {
             u64::MAX
         } else {
-            self.at.start as u64
+            (self.at.start as u64).wrapping_add(self.shift)
         }
     }
 
     /// The next record, without taking it.
     pub fn peek(&self) -> Option<Record> {
-        let start = self.at.start;
         let first = self.word(0)?;
         let kind = Kind::from_number((first >> 56) as u8)?;
         let extra = |index| {
@@ -250,7 +357,7 @@ impl Log<'_> {
             }
         };
         Some(Record {
-            position: start as u64,
+            position: self.position(),
             kind,
             size: (first >> 48) as u8,
             subject: first & LOW,
@@ -273,7 +380,11 @@ impl Log<'_> {
         while self.peek().is_none() {
             match self.chunks.split_first() {
                 Some((chunk, rest)) => {
-                    self.at = chunk.clone();
+                    let goes_on = self.last != 0 && chunk.previous == self.last;
+                    let start = chunk.content.start + chunk.snapshot;
+                    self.shift = chunk.position.wrapping_sub(start as u64);
+                    self.at = if goes_on { start } else { chunk.content.start }..chunk.content.end;
+                    self.last = chunk.position;
                     self.chunks = rest;
                 }
                 None => {
@@ -322,7 +433,7 @@ pub(crate) mod tests {
         /// The position after a slot's last record.
         pub(crate) fn end(&self, slot: usize) -> u64 {
             let len = self.slots.get(slot).map_or(0, Vec::len);
-            (HEADER_SIZE + slot * CHUNK_UNIT + CHUNK_HEADER_SIZE + 8 * len) as u64
+            ((slot + 1) * CHUNK_UNIT + 8 * len) as u64
         }
 
         pub(crate) fn build(mut self) -> Recording {
@@ -338,6 +449,7 @@ pub(crate) mod tests {
                 put(at, u64::from(CHUNK_MAGIC) | u64::from(CHUNK_LOG) << 32);
                 put(at + 8, CHUNK_UNIT as u64);
                 put(at + 16, slot as u64);
+                put(at + 24, ((slot + 1) * CHUNK_UNIT) as u64);
                 for (index, &word) in words.iter().enumerate() {
                     put(at + CHUNK_HEADER_SIZE + 8 * index, word);
                 }

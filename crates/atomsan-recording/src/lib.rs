@@ -30,6 +30,6 @@ pub mod own_models;
 pub mod symbols;
 pub mod whose;
 
-pub use events::Events;
+pub use events::{Events, Translator};
 pub use file::Recording;
 pub use whose::Options;

@@ -66,17 +66,20 @@ impl std::fmt::Debug for Symbols {
 impl Symbols {
     /// The names of the process that a recording was made of.
     pub fn new(recording: &Recording) -> Symbols {
+        Symbols::of_maps(recording.maps())
+    }
+
+    /// The names of a process with these memory maps.
+    pub fn of_maps<'a>(maps: impl Iterator<Item = &'a str>) -> Symbols {
         let mut modules: Vec<Module> = Vec::new();
+        let lines: Vec<&str> = maps.flat_map(str::lines).collect();
         // Files of data can be mapped too, and be large: the recording is one.
-        let code: Vec<&str> = recording
-            .maps()
-            .flat_map(str::lines)
+        let code: Vec<&str> = (lines.iter())
             .filter(|line| is_code(line))
             .filter_map(|line| Some(mapped_file(line)?.1))
             .collect();
-        for (range, path) in recording
-            .maps()
-            .flat_map(str::lines)
+        for (range, path) in lines
+            .into_iter()
             .filter_map(mapped_file)
             .filter(|(_, path)| code.contains(path))
         {

@@ -2,8 +2,8 @@
 //!
 //! nextest writes a file of its own with the tests of the program, and knows nothing of findings; so
 //! this is a second file beside it. A test suite is a process or a trace, with a test case for each
-//! finding in it, which fails, or is skipped if the finding is accepted; one without findings has one case, which succeeds, so that a server
-//! shows that something was checked.
+//! finding in it, which fails, or is skipped if the finding is accepted; one without findings has
+//! one case, which succeeds, so that a server shows that something was checked.
 
 use crate::json::Document;
 use crate::resolve::Report;

@@ -2,9 +2,9 @@
 //!
 //! Engines speak in ids. [`fold()`] leaves out what an engine says twice, [`resolve()`] turns ids
 //! into a [`Report`] with names and a [`Rank`], and [`gather()`] makes one finding of all reports
-//! about one mistake; [`merge()`] does so for several processes. The findings are in a [`Document`], which can be written down and read back,
-//! and which every renderer ([`terminal`], [`sarif`], [`junit`], [`html`]) starts from; a [`story`]
-//! is what they all tell.
+//! about one mistake, and [`unite()`] one document of several. The findings are in a [`Document`],
+//! which can be written down and read back, and which every renderer ([`terminal`], [`sarif`],
+//! [`junit`], [`html`]) starts from; a [`story`] is what they all tell.
 #![forbid(unsafe_code)]
 
 mod accepted;

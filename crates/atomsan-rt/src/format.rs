@@ -4,19 +4,29 @@
 //! was recorded before a crash or a SIGKILL is in the file.
 //!
 //! ```text
-//! file    = header page, then chunks at multiples of CHUNK_UNIT
-//! chunk   = ChunkHeader (32 bytes), then its content
-//! log     = records of one slot; the chunks of a slot, in file order, are its log
+//! file    = header page, an entry for each slot, chunks that came back, then chunks
+//! chunk   = ChunkHeader (64 bytes), then its content
+//! log     = records of one slot; the chunks of a slot, by their positions, are its log
 //! record  = 2 to 4 words of 64 bits; the first word 0 ends the chunk's content
 //! maps    = text of /proc/self/maps
 //! ```
 //!
 //! A *slot* is a log; threads that live one after the other may share one, each starting with
-//! [`Kind::ThreadStart`]. A *position* is a file offset in a slot's log: chunks are handed out in
-//! file order, so positions of one slot grow. [`Kind::Edge`] says that everything its slot wrote
-//! before a position comes before what follows the edge. Edges are written by reading another
-//! thread's position at that moment, so all of them point forward in real time: logs and edges
-//! are a partial order.
+//! [`Kind::ThreadStart`]. A *position* is a place in a slot's log. Positions are handed out chunk by
+//! chunk and grow for ever, while the room that chunks have in the file is used again.
+//! [`Kind::Edge`] says that everything its slot wrote before a position comes before what follows
+//! the edge. Edges are written by reading another thread's position at that moment, so all of them
+//! point forward in real time: logs and edges are a partial order.
+//!
+//! # When the room is used up
+//!
+//! While nobody follows, the oldest chunk is used again: its history is gone. Each chunk starts
+//! with a *snapshot* ([`Kind::Continue`]): whose log this is and which functions the thread is in. It
+//! is there for a reader that has lost what came before, and is no part of the log.
+//!
+//! A *follower* is a process of ours that reads the logs while they are written
+//! ([`header::FOLLOWED`]). It gives chunks back that it has read, in the ring of [`RETURNED_RING`],
+//! and a thread that finds none waits for it, but not for ever.
 //!
 //! This file is compiled into both crates, so that the runtime depends on nothing.
 #![allow(dead_code, unreachable_pub, reason = "neither crate needs all of it")]
@@ -25,12 +35,23 @@
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x01");
 /// First word of a chunk.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
-/// Size of the header page and alignment of nothing else.
-pub const HEADER_SIZE: usize = 4096;
-/// Chunks start at multiples of this, counted from the end of the header page.
+/// Slots are numbered from 1 to this.
+pub const SLOTS: usize = (1 << 14) - 1;
+/// Where the entries of the slots start; see [`entry`].
+pub const SLOT_ENTRIES: usize = 4096;
+/// Size of a slot's entry: a cache line.
+pub const ENTRY_SIZE: usize = 64;
+/// Where the ring of chunks that a follower gave back starts: numbers of 64 bits, counted from
+/// [`HEADER_SIZE`] in units of [`CHUNK_UNIT`].
+pub const RETURNED_RING: usize = SLOT_ENTRIES + (SLOTS + 1) * ENTRY_SIZE;
+/// How many numbers the ring has room for; as many chunks may be in use at most.
+pub const RING_LEN: usize = 1 << 18;
+/// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`].
+pub const HEADER_SIZE: usize = RETURNED_RING + RING_LEN * 8;
+/// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
 /// Size of a [`ChunkHeader`].
-pub const CHUNK_HEADER_SIZE: usize = 32;
+pub const CHUNK_HEADER_SIZE: usize = 64;
 
 /// A chunk of log records.
 pub const CHUNK_LOG: u32 = 1;
@@ -43,11 +64,12 @@ pub mod header {
     pub const MAGIC: usize = 0;
     /// The process.
     pub const PID: usize = 8;
-    /// End of the part of the file that has been handed out.
+    /// End of the part of the file that has chunks.
     pub const TOP: usize = 16;
     /// Threads that were started, the first included.
     pub const THREADS: usize = 24;
-    /// Events that were not recorded because the budget was used up.
+    /// Events that were recorded and forgotten again, or not recorded at all, because the budget
+    /// was used up.
     pub const DROPPED: usize = 32;
     /// Threads that were not recorded because all slots were taken.
     pub const UNSEEN_THREADS: usize = 40;
@@ -55,6 +77,27 @@ pub mod header {
     pub const EXITED: usize = 48;
     /// Events inside of signal handlers that interrupted the runtime; not recorded.
     pub const INTERRUPTED: usize = 56;
+    /// The next position that has not been handed out.
+    pub const NEXT_POSITION: usize = 64;
+    /// 1 if a follower is expected to give chunks back.
+    pub const FOLLOWED: usize = 72;
+    /// How many chunks threads have put into the ring because they were full; a follower counts
+    /// by itself.
+    pub const RETURNED: usize = 80;
+    /// How many chunks have been taken from the ring.
+    pub const TAKEN: usize = 88;
+    /// The highest slot in use so far.
+    pub const HIGHEST_SLOT: usize = 96;
+    /// How often a thread has waited for the follower.
+    pub const WAITS: usize = 104;
+}
+
+/// Byte offsets of the fields in a slot's entry; all are 64-bit words.
+pub mod entry {
+    /// The position of the slot's log: what is before it has been written.
+    pub const POSITION: usize = 0;
+    /// The offset of the slot's first chunk in the file.
+    pub const FIRST_CHUNK: usize = 8;
 }
 
 /// What stands in front of a chunk.
@@ -69,8 +112,16 @@ pub struct ChunkHeader {
     pub size: u64,
     /// The log it belongs to.
     pub slot: u32,
+    /// How many bytes the snapshot at its beginning has.
+    pub snapshot: u32,
+    /// The position of the first record behind the snapshot.
+    pub position: u64,
+    /// The same of the log's chunk before this one; 0 if this is the first.
+    pub previous: u64,
+    /// The offset of the log's next chunk in the file; 0 while this is the last.
+    pub next: u64,
     /// Not used.
-    pub reserved: [u32; 3],
+    pub reserved: [u64; 2],
 }
 
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_SIZE);
@@ -168,6 +219,12 @@ kinds! {
     Begin = 28, 2;
     /// The innermost open region ends.
     End = 29, 2;
+    /// In a snapshot: the slot is the log of the thread with the number in the subject, and has
+    /// been. Third and fourth word: lowest address and size of its stack. The functions that it is
+    /// in follow.
+    Continue = 30, 4;
+    /// In a snapshot: as many functions as the subject says, which are not named.
+    Unnamed = 31, 2;
     /// The bytes at the subject, as many as the third word says, belong to an atomic set. Fourth
     /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in
     /// [`Kind::Begin`].
@@ -181,6 +238,9 @@ pub const COMPARED: u16 = 1;
 /// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when
 /// the static is there, a `pthread_once_t`, a `Once` of Rust.
 pub const GUARD: u16 = 2;
+
+/// A bit of the detail of accesses: others have accessed some of these bytes before.
+pub const TAKEN: u16 = 0x8000;
 
 /// In a [`Kind::Member`]: the first place of a set.
 pub const FIRST: u64 = 1 << 63;

@@ -21,7 +21,7 @@
 //! | [`start`], [`alone`] | start, fork, exit |
 //! | [`platform`] | all that depends on x86-64 Linux |
 #![no_std]
-#![cfg_attr(test, allow(dead_code))]
+#![cfg_attr(test, allow(dead_code, unused_imports, unused_macros))]
 
 #[cfg(test)]
 #[macro_use]

@@ -3,12 +3,16 @@
 //! Each 8 bytes of memory have a shadow word, as in Octet:
 //!
 //! ```text
-//! bits      63–62            61–48   47–16   15–8      7–0
-//!           1 read-exclusive slot    epoch   written   read     bytes logged in that epoch
-//!           2 write-exclusive slot   epoch   written   read
-//!           3 read-shared    slot    position of that slot's log
-//!           0                                          0 new, 1 locked
+//! bits      63–62            61–48   47      46–16   15–8      7–0
+//!           2 read-exclusive slot    atomic  epoch   written   seen     bytes logged in that epoch
+//!           3 write-exclusive slot   atomic  epoch   written   seen
+//!           1 read-shared    slot    atomic  position of that slot's log
+//!           0                                                  0 new, 1 locked
 //! ```
+//!
+//! Bytes that were written have been seen. So all that a thread has to know of a word is how it
+//! differs from the word that says "mine, all of it logged" ([`Thread::mine`]): an exclusive or,
+//! and a mask for the kind of access ([`MASKS`]). The hooks do that before anything else.
 //!
 //! The owner's accesses go to its own log and synchronise with nobody; if the word says that the
 //! bytes are in the log since the epoch began, there is nothing to do at all. Anybody else first
@@ -30,67 +34,148 @@
 //! Nobody waits for another thread longer than that thread needs for one such operation, and not
 //! even then for ever: a lock that is not given back within [`PATIENCE`] (a thread was cancelled
 //! or left behind by `fork`) is taken over.
+//!
+//! An owner that only adds to its word stores it, without making sure that nobody took the word in
+//! that instant. Such a taker either races with the owner or uses a neighbour in the same granule;
+//! the word then names one of the two and the other is found by the synchronisation between them,
+//! which has words of its own. These words, and all that atomic operations have touched, are marked
+//! (`atomic`) and are changed by compare-exchange only.
 
-use crate::format::{COMPARED, Kind, first_word, second_word};
+use crate::format::{COMPARED, Kind, TAKEN, first_word, second_word};
 use crate::thread::{LastLoad, Thread};
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const LOCKED: u64 = 1;
-const READ_EXCLUSIVE: u64 = 1 << 62;
-const WRITE_EXCLUSIVE: u64 = 2 << 62;
-const READ_SHARED: u64 = 3 << 62;
+const EXCLUSIVE: u64 = 1 << 63;
+const WRITER: u64 = 1 << 62;
+const READ_EXCLUSIVE: u64 = EXCLUSIVE;
+const WRITE_EXCLUSIVE: u64 = EXCLUSIVE | WRITER;
+const READ_SHARED: u64 = 1 << 62;
 const STATE: u64 = 3 << 62;
-const POSITION: u64 = (1 << 48) - 1;
+const SLOT: u64 = 0x3fff << 48;
+/// The granule holds something that threads synchronise by.
+const ATOMIC: u64 = 1 << 47;
+const POSITION: u64 = ATOMIC - 1;
+const BYTES: u64 = 0xffff;
+const EPOCH: u64 = POSITION & !BYTES;
 
 /// How often a thread lets others run before it takes a lock over.
 const PATIENCE: u32 = 100_000;
+
+/// For the sizes 1, 2, 4 and 8, read and write, and each place in a granule: the bits in which a
+/// shadow word must be like the thread's own for the access to be logged already.
+pub(crate) static MASKS: [AtomicU64; 64] = {
+    let mut masks = [const { AtomicU64::new(0) }; 64];
+    let mut index = 0;
+    while index < 64 {
+        let (size, write, from) = (1 << (index / 16), index / 8 % 2 == 1, index % 8);
+        let bytes = bytes(from, size);
+        masks[index] = AtomicU64::new(if write {
+            STATE | SLOT | EPOCH | bytes << 8
+        } else {
+            EXCLUSIVE | SLOT | EPOCH | bytes
+        });
+        index += 1;
+    }
+    masks
+};
+
+/// Whether accesses are left out of the logs, and only make edges: the first of two runs.
+static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// From now on, no accesses are logged, and it is enough for one that the thread owns the granule.
+/// To be called before anything is logged.
+pub(crate) fn log_no_accesses() {
+    ORDER_ONLY.store(true, Ordering::Relaxed);
+    for mask in &MASKS {
+        mask.fetch_and(STATE | SLOT, Ordering::Relaxed);
+    }
+}
+
+/// Whether no accesses are logged.
+#[inline(always)]
+fn is_order_only() -> bool {
+    ORDER_ONLY.load(Ordering::Relaxed)
+}
+
+/// Where the masks for a size and a kind of access start, in bytes.
+pub(crate) const fn masks_offset(size: usize, write: bool) -> usize {
+    8 * (16 * size.trailing_zeros() as usize + 8 * write as usize)
+}
 
 fn slot_of(word: u64) -> u32 {
     (word >> 48) as u32 & 0x3fff
 }
 
+/// The own word of a thread that takes a slot, in the epoch that follows the one of `last`.
+pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
+    let word = WRITE_EXCLUSIVE | u64::from(slot) << 48 | last & EPOCH | BYTES;
+    next_epoch(word)
+}
+
+/// The own word of the next epoch.
+#[inline(always)]
+pub(crate) fn next_epoch(mine: u64) -> u64 {
+    mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH
+}
+
+/// The word of a granule that belongs to the thread, with nothing logged.
 #[inline(always)]
 fn owned(thread: &Thread, state: u64) -> u64 {
-    state | thread.tag.get() << 16
+    thread.mine.get() & (SLOT | EPOCH) | state
 }
 
 /// The bytes of a granule that `size` bytes from `address` on cover; the rest is in the next one.
 #[inline(always)]
-fn bytes(address: usize, size: usize) -> u64 {
+const fn bytes(address: usize, size: usize) -> u64 {
     let from = address & 7;
-    let size = size.min(8 - from);
+    let size = if size < 8 - from { size } else { 8 - from };
     ((1 << size) - 1) << from
+}
+
+/// How a word says that these bytes are logged.
+#[inline(always)]
+fn logging(bytes: u64, write: bool) -> u64 {
+    if write { bytes << 8 | bytes } else { bytes }
 }
 
 /// Whether an access is in the log since the epoch began.
 #[inline(always)]
 fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
-    let owner = word & !0xffff;
-    if write {
-        owner == owned(thread, WRITE_EXCLUSIVE) && word >> 8 & bytes == bytes
-    } else {
-        (owner == owned(thread, WRITE_EXCLUSIVE) || owner == owned(thread, READ_EXCLUSIVE))
-            && (word | word >> 8) & bytes == bytes
-    }
+    let state = if write { STATE } else { EXCLUSIVE };
+    let mask = state | SLOT | EPOCH | logging(bytes, write);
+    (word ^ thread.mine.get()) & mask == 0
 }
 
 /// A plain access of up to 16 bytes.
 #[inline(always)]
 pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
-    let first = bytes(address, size);
-    let fits = (address & 7) + size <= 8;
-    if fits
-        && is_logged(
-            thread,
-            shadow::word(address).load(Ordering::Relaxed),
-            write,
-            first,
-        )
-    {
-        return;
+    if (address & 7) + size > 8 {
+        return access_slow(thread, address, size, write, pc);
     }
-    access_slow(thread, address, size, write, pc);
+    let shadow = shadow::word(address);
+    let word = shadow.load(Ordering::Relaxed);
+    match look(thread, address, word, bytes(address, size), write) {
+        Known::Logged => {}
+        Known::Owned(next) => {
+            let kind = if write { Kind::Write } else { Kind::Read };
+            let first = first_word(kind, size as u8, address as u64);
+            add(thread, shadow, next, first, second_word(0, pc));
+        }
+        Known::Nothing => access_slow(thread, address, size, write, pc),
+    }
+}
+
+/// Logs an access to a granule that the thread owns.
+#[inline(never)]
+fn add(thread: &Thread, shadow: &AtomicU64, next: u64, first: u64, second: u64) {
+    if thread.ignoring.get() == 0 {
+        thread.work(|| {
+            shadow.store(next, Ordering::Relaxed);
+            thread.append_access([first, second]);
+        });
+    }
 }
 
 #[inline(never)]
@@ -99,10 +184,10 @@ fn access_slow(thread: &Thread, address: usize, size: usize, write: bool, pc: u6
         return;
     }
     thread.work(|| {
-        if own_range(thread, address, size, write) {
+        if let Some(detail) = own_range(thread, address, size, write) {
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
-            thread.append_access([first, second_word(0, pc)]);
+            thread.append_access([first, second_word(detail, pc)]);
         }
     });
 }
@@ -116,34 +201,85 @@ pub(crate) fn access_range(thread: &Thread, address: usize, len: usize, write: b
         return access(thread, address, len, write, pc);
     }
     thread.work(|| {
-        if own_range(thread, address, len, write) {
+        if let Some(detail) = own_range(thread, address, len, write) {
             let kind = if write {
                 Kind::WriteRange
             } else {
                 Kind::ReadRange
             };
             let first = first_word(kind, 0, address as u64);
-            thread.append_access([first, second_word(0, pc), len as u64]);
+            thread.append_access([first, second_word(detail, pc), len as u64]);
         }
     });
 }
 
-/// Owns all granules of a range; whether any of its bytes has to be logged.
-fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> bool {
+/// Owns all granules of a range; if any of its bytes has to be logged, with which detail.
+fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option<u16> {
     let end = address.saturating_add(len);
-    let (mut at, mut fresh) = (address, false);
+    let (mut at, mut fresh) = (address, None);
     while at < end {
-        fresh |= own(thread, at, bytes(at, end - at), write);
+        let (shadow, bytes) = (shadow::word(at), bytes(at, end - at));
+        let word = shadow.load(Ordering::Relaxed);
+        let detail = match look(thread, at, word, bytes, write) {
+            Known::Logged => None,
+            Known::Owned(next) => {
+                shadow.store(next, Ordering::Relaxed);
+                Some(0)
+            }
+            Known::Nothing => own(thread, at, bytes, write),
+        };
+        if let Some(detail) = detail {
+            fresh = Some(fresh.unwrap_or(0) | detail);
+        }
         at = (at | 7).saturating_add(1);
     }
     fresh
 }
 
+/// What the quick look at a shadow word shows.
+enum Known {
+    /// The thread may access these bytes, and that is logged.
+    Logged,
+    /// The thread owns the granule; the word that says that the bytes are logged.
+    Owned(u64),
+    /// Nothing: see [`own`].
+    Nothing,
+}
+
+/// Whether the thread owns a granule already, or knows it to be shared by readers.
+#[inline(always)]
+fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> Known {
+    let difference = word ^ thread.mine.get();
+    let state = if write { STATE } else { EXCLUSIVE };
+    if difference & (state | SLOT) == 0 {
+        let logged = logging(bytes, write);
+        if is_order_only() || difference & (EPOCH | logged) == 0 {
+            return Known::Logged;
+        }
+        if word & ATOMIC == 0 {
+            return Known::Owned(if difference & EPOCH != 0 {
+                owned(thread, word & STATE) | logged
+            } else {
+                word | logged
+            });
+        }
+    } else if word & STATE == READ_SHARED
+        && !write
+        && thread.is_after(slot_of(word), word & POSITION)
+        && (is_order_only() || thread.is_filtered(address & !7, word, bytes))
+    {
+        return Known::Logged;
+    }
+    Known::Nothing
+}
+
 /// Owns one granule, as a writer or a reader: orders the thread after those whose accesses
-/// conflict with that. Whether the bytes have to be logged.
-pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> bool {
+/// conflict with that. If the bytes have to be logged, with which detail.
+pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> Option<u16> {
     let shadow = shadow::word(address);
-    let logged = if write { bytes << 8 } else { bytes };
+    let logged = logging(bytes, write);
+    // Who owns a granule without accessing it synchronises by it.
+    let atomic = if bytes == 0 { ATOMIC } else { 0 };
     let state = if write {
         WRITE_EXCLUSIVE
     } else {
@@ -156,15 +292,18 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
                 if !thread.is_after(slot_of(word), word & POSITION) {
                     thread.after(slot_of(word));
                 }
-                return !thread.filter(address & !7, word, bytes);
+                let logged = is_order_only() || thread.filter(address & !7, word, bytes);
+                return (!logged).then_some(TAKEN);
             }
             READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
-                if is_logged(thread, word, write, bytes) {
-                    return false;
+                let is_owner = !write || word & WRITER != 0;
+                let nothing_to_log = bytes == 0 && word & ATOMIC != 0 || is_order_only();
+                if is_owner && nothing_to_log || is_logged(thread, word, write, bytes) {
+                    return None;
                 }
                 // A writer stays one when it reads.
                 let state = state.max(word & STATE);
-                if word & !(STATE | 0xffff) == owned(thread, 0) {
+                if (word ^ thread.mine.get()) & EPOCH == 0 {
                     state | word & !STATE | logged
                 } else {
                     owned(thread, state) | logged
@@ -179,6 +318,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
                 owned(thread, state) | logged
             }
         };
+        let next = next | word & ATOMIC | atomic;
         if shadow
             .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
@@ -186,9 +326,19 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> b
             if next & STATE == READ_SHARED {
                 thread.filter(address & !7, next, bytes);
             }
-            return true;
+            return Some(taken(thread, word));
         }
     }
+}
+
+/// The detail of an access to a granule with this word.
+fn taken(thread: &Thread, word: u64) -> u16 {
+    let own = match word & STATE {
+        READ_SHARED => false,
+        0 => true,
+        _ => slot_of(word) == thread.slot.get(),
+    };
+    if own { 0 } else { TAKEN }
 }
 
 /// Memory dies: it belongs to the thread that gives it back, which the program has ordered after
@@ -219,7 +369,7 @@ fn order_after(thread: &Thread, word: u64, write: bool) {
 }
 
 fn read_shared(thread: &Thread) -> u64 {
-    READ_SHARED | u64::from(thread.slot.get()) << 48 | thread.position() & POSITION
+    READ_SHARED | thread.mine.get() & SLOT | thread.position() & POSITION
 }
 
 /// The word, when nobody has it locked.
@@ -275,20 +425,26 @@ pub(crate) fn atomic<R>(
     perform: impl FnOnce() -> (R, Outcome),
 ) -> R {
     let shadow = shadow::word(address);
+    if is_order_only() {
+        return atomic_unlogged(thread, shadow, address, may_write, perform);
+    }
     let word = lock(shadow);
     order_after(thread, word, may_write);
     let (result, outcome) = perform();
     let (first, second) = (
         first_word(Kind::AtomicLoad, size as u8, address as u64),
-        second_word(0, pc),
+        second_word(taken(thread, word), pc),
     );
     let kind = |kind: Kind| first & !(0xff << 56) | (kind as u64) << 56;
-    let next = |thread: &Thread, wrote: bool| match word & STATE {
-        _ if wrote => owned(thread, WRITE_EXCLUSIVE),
-        READ_SHARED => word,
-        WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => owned(thread, WRITE_EXCLUSIVE),
-        READ_EXCLUSIVE if slot_of(word) != thread.slot.get() => read_shared(thread),
-        _ => owned(thread, READ_EXCLUSIVE),
+    let next = |thread: &Thread, wrote: bool| {
+        let word = match word & STATE {
+            _ if wrote => owned(thread, WRITE_EXCLUSIVE),
+            READ_SHARED => word,
+            WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => owned(thread, WRITE_EXCLUSIVE),
+            READ_EXCLUSIVE if slot_of(word) != thread.slot.get() => read_shared(thread),
+            _ => owned(thread, READ_EXCLUSIVE),
+        };
+        word | ATOMIC
     };
     let wrote = match outcome {
         Outcome::Load(value) => {
@@ -298,35 +454,57 @@ pub(crate) fn atomic<R>(
                 pc,
                 value,
                 word,
-                cursor: thread.cursor(),
+                cursor: thread.position(),
             };
             if !thread.repeats(load(word)) {
-                thread.append([first, second, value]);
+                thread.append_atomic([first, second, value]);
                 thread.next_epoch();
                 thread.remember(load(next(thread, false)));
             }
             false
         }
         Outcome::Store(value) => {
-            thread.append([kind(Kind::AtomicStore), second, value]);
+            thread.append_atomic([kind(Kind::AtomicStore), second, value]);
             true
         }
         Outcome::Rmw(before, after) => {
-            thread.append([kind(Kind::AtomicRmw), second, before, after]);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
         Outcome::Swapped(before, after) => {
-            let second = second_word(COMPARED, pc);
-            thread.append([kind(Kind::AtomicRmw), second, before, after]);
+            let second = second | second_word(COMPARED, 0);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
         Outcome::Failed(value) => {
-            thread.append([kind(Kind::AtomicRmwFailed), second, value]);
+            thread.append_atomic([kind(Kind::AtomicRmwFailed), second, value]);
             false
         }
     };
     thread.next_epoch();
     shadow.store(next(thread, wrote), Ordering::Release);
+    result
+}
+
+/// The same where no accesses are logged. The owner needs no lock: if the word is still its own when
+/// the operation has been performed, then nobody else's operation has been performed before it. If
+/// not, both come after each other, which is imprecise and not wrong.
+fn atomic_unlogged<R>(
+    thread: &Thread,
+    shadow: &AtomicU64,
+    address: usize,
+    may_write: bool,
+    perform: impl FnOnce() -> (R, Outcome),
+) -> R {
+    let mask = if may_write { STATE } else { EXCLUSIVE } | SLOT | ATOMIC;
+    let mine = thread.mine.get() | ATOMIC;
+    if (shadow.load(Ordering::Acquire) ^ mine) & mask != 0 {
+        own(thread, address, 0, may_write);
+    }
+    let (result, _) = perform();
+    if (shadow.load(Ordering::Acquire) ^ mine) & mask != 0 {
+        own(thread, address, 0, may_write);
+    }
     result
 }
 
@@ -336,7 +514,7 @@ pub(crate) fn unseen_atomic<R>(thread: &Thread, address: usize, perform: impl Fn
     let shadow = shadow::word(address);
     order_after(thread, lock(shadow), true);
     let result = perform();
-    shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Release);
+    shadow.store(owned(thread, WRITE_EXCLUSIVE) | ATOMIC, Ordering::Release);
     result
 }
 

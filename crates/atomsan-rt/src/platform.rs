@@ -44,6 +44,7 @@ pub(crate) mod number {
     pub(crate) const MMAP: usize = 9;
     pub(crate) const ACCESS: usize = 21;
     pub(crate) const SCHED_YIELD: usize = 24;
+    pub(crate) const MINCORE: usize = 27;
     pub(crate) const MADVISE: usize = 28;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
@@ -57,14 +58,18 @@ const MAP_SHARED: usize = 1;
 const MAP_PRIVATE: usize = 2;
 const MAP_ANONYMOUS: usize = 0x20;
 const MAP_NORESERVE: usize = 0x4000;
+const MAP_FIXED_NOREPLACE: usize = 0x10_0000;
 
-fn mapping(len: usize, flags: usize, fd: isize) -> *mut u8 {
-    // SAFETY: a new mapping at an address of the kernel's choice takes nothing from anybody.
+const MADV_DONTNEED: usize = 4;
+const MADV_DONTDUMP: usize = 16;
+
+fn mapping(place: usize, len: usize, flags: usize, fd: isize) -> *mut u8 {
+    // SAFETY: a new mapping that replaces none takes nothing from anybody.
     let result = unsafe {
         syscall(
             number::MMAP,
             [
-                0,
+                place,
                 len,
                 PROT_READ_WRITE,
                 flags | MAP_NORESERVE,
@@ -82,7 +87,44 @@ fn mapping(len: usize, flags: usize, fd: isize) -> *mut u8 {
 
 /// Zeroed memory of our own, which costs nothing until it is touched; null if there is none.
 pub(crate) fn map_memory(len: usize) -> *mut u8 {
-    mapping(len, MAP_PRIVATE | MAP_ANONYMOUS, -1)
+    mapping(0, len, MAP_PRIVATE | MAP_ANONYMOUS, -1)
+}
+
+/// The same, at a place where nothing is; null if there is something. It is in no core file.
+pub(crate) fn reserve_memory(place: usize, len: usize) -> *mut u8 {
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    let memory = mapping(place, len, flags, -1);
+    if !memory.is_null() {
+        // SAFETY: this mapping is new and ours.
+        unsafe {
+            syscall(
+                number::MADVISE,
+                [memory as usize, len, MADV_DONTDUMP, 0, 0, 0],
+            )
+        };
+    }
+    memory
+}
+
+/// Makes memory that [`map_memory`] or [`reserve_memory`] returned zero, and gives it back until
+/// it is touched again.
+///
+/// # Safety
+/// Whole pages of such memory, which nobody is using.
+pub(crate) unsafe fn forget_memory(at: usize, len: usize) {
+    // SAFETY: the caller vouches for the memory.
+    unsafe { syscall(number::MADVISE, [at, len, MADV_DONTNEED, 0, 0, 0]) };
+}
+
+/// Which of as many pages as there is room for have been touched, from a page of ours on; all, if
+/// that cannot be told.
+pub(crate) fn touched_pages(at: usize, touched: &mut [u8]) {
+    let len = 4096 * touched.len();
+    let to = touched.as_mut_ptr() as usize;
+    // SAFETY: the kernel writes a byte a page.
+    if unsafe { syscall(number::MINCORE, [at, len, to, 0, 0, 0]) } != 0 {
+        touched.fill(1);
+    }
 }
 
 /// The file, made this long and writable in place; null if that cannot be. The file has holes, which
@@ -93,7 +135,7 @@ pub(crate) fn map_file(fd: i32, len: usize) -> *mut u8 {
     if result != 0 {
         return core::ptr::null_mut();
     }
-    mapping(len, MAP_SHARED, fd as isize)
+    mapping(0, len, MAP_SHARED, fd as isize)
 }
 
 /// Opens a file by its zero-terminated path; negative if that fails.
@@ -186,20 +228,25 @@ pub(crate) fn exit_process(status: i32) -> ! {
     }
 }
 
-// One thread-local word in the initial-exec model: its distance from the thread pointer is a
+// Two thread-local words in the initial-exec model: their distance from the thread pointer is a
 // constant of the process, found in the GOT. `thread_local!` in a shared library would call
 // `__tls_get_addr` on every hook, which doubles what a hook costs.
 global_asm!(
-    ".pushsection .tbss.atomsan_thread, \"awT\", @nobits",
-    ".balign 8",
+    ".pushsection .tdata.atomsan_thread, \"awT\", @progbits",
+    ".balign 16",
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 8",
+    ".size atomsan_thread, 16",
     "atomsan_thread:",
-    ".zero 8",
+    ".quad 0",
+    ".quad {unowned}",
     ".popsection",
+    unowned = const UNOWNED,
 );
+
+/// The second thread-local word of a thread that owns nothing: no shadow word is like it.
+pub(crate) const UNOWNED: u64 = 1 << 63;
 
 /// The thread-local word; 0 in a thread that has not set it.
 #[inline(always)]
@@ -225,6 +272,22 @@ pub(crate) fn set_thread_word(word: usize) {
         asm!(
             "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
             "mov qword ptr fs:[{0}], {1}",
+            out(reg) _,
+            in(reg) word,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Sets the second thread-local word: what shadow words of this thread look like, for
+/// [`crate::hooks`].
+#[inline(always)]
+pub(crate) fn set_owner_word(word: u64) {
+    // SAFETY: writes the word that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 8], {1}",
             out(reg) _,
             in(reg) word,
             options(nostack, preserves_flags),

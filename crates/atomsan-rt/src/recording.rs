@@ -2,11 +2,20 @@
 //!
 //! The file has the size of the budget from the start, and no room on the disk; it is mapped as a
 //! whole, once, and its descriptor closed. A chunk is given room before anybody writes to it, so a
-//! full disk is a message of the kernel and not a fault. What
-//! other threads see of a log is its *position*, which is where the file's mapping and the
-//! address of the next record say the same.
+//! full disk is a message of the kernel and not a fault. What other threads and a follower see of a
+//! log is its *position*, in the slot's entry.
+//!
+//! # Chunks that are used again
+//!
+//! They come in a ring, oldest first: from the follower, or, if there is none, from the threads
+//! that have filled them. A number in the ring is there or 0, so one compare-exchange takes it, and
+//! a follower needs nothing but plain writes to put it there. There are never more chunks than the
+//! ring has room for, so nobody overtakes anybody.
 
-use crate::format::{self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, HEADER_SIZE, header};
+use crate::format::{
+    self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
+    RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
+};
 use crate::platform;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -15,20 +24,35 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
+/// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
+const PATIENCE: u32 = 20_000;
+/// The follower has been given up.
+const GONE: u64 = 2;
+
+/// A chunk of a log that was handed out.
+pub(crate) struct Chunk {
+    /// Where it is mapped.
+    pub(crate) address: usize,
+    /// The position of its first record.
+    pub(crate) position: u64,
+}
+
 /// Starts the recording of this process in a new file, of `size` bytes at most.
 ///
 /// # Safety
 /// `path` must end with a zero byte, and no other thread may be recording: this is called once at
 /// the start of the process, and in a child of `fork`, which has one thread.
-pub(crate) unsafe fn open(path: *const u8, size: usize) -> bool {
+pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool {
     // SAFETY: the caller vouches for the path.
     let fd = unsafe { platform::open(path, true) };
     if fd < 0 {
         return false;
     }
-    let size = size.max(HEADER_SIZE + 4 * CHUNK_UNIT);
+    let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
-    if base.is_null() || !platform::allocate_file(base as usize, 0, HEADER_SIZE) {
+    let at = base as usize;
+    let ring = || platform::allocate_file(at, RETURNED_RING, RING_LEN * 8);
+    if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
     }
@@ -38,6 +62,8 @@ pub(crate) unsafe fn open(path: *const u8, size: usize) -> bool {
     platform::close(fd);
     counter(header::PID).store(platform::process_id(), Ordering::Relaxed);
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
+    counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
+    counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
 }
@@ -54,24 +80,30 @@ pub(crate) fn counter(offset: usize) -> &'static AtomicU64 {
     if base == 0 {
         return &NOBODY;
     }
-    // SAFETY: the header page is mapped, has room in the file and is never unmapped; all of its
-    // fields are aligned words that are only used as atomics.
+    // SAFETY: the header is mapped, has room in the file where it is used and is never unmapped;
+    // all of its fields are aligned words that are only used as atomics.
     unsafe { &*((base + offset) as *const AtomicU64) }
 }
 
-/// The position that an address in the mapping stands for.
-#[inline]
-pub(crate) fn position(address: usize) -> u64 {
-    address.wrapping_sub(BASE.load(Ordering::Relaxed)) as u64
+/// Gives a slot's entry room in the file.
+pub(crate) fn prepare_slot(slot: usize) -> bool {
+    counter(header::HIGHEST_SLOT).fetch_max(slot as u64, Ordering::Relaxed);
+    let at = SLOT_ENTRIES + slot.min(SLOTS) * ENTRY_SIZE;
+    platform::allocate_file(BASE.load(Ordering::Relaxed), at & !4095, 4096)
 }
 
-/// A new chunk: where its content starts and ends. `None` when the budget or the disk is used up.
-pub(crate) fn new_chunk(kind: u32, slot: u32, size: usize) -> Option<(usize, usize)> {
-    let base = BASE.load(Ordering::Acquire);
-    if base == 0 {
-        return None;
-    }
-    let size = size.next_multiple_of(CHUNK_UNIT);
+/// The position of a slot's log; 0 in a slot that nobody has used.
+#[inline]
+pub(crate) fn position(slot: u32) -> &'static AtomicU64 {
+    slot_entry(slot, entry::POSITION)
+}
+
+fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
+    counter(SLOT_ENTRIES + (slot as usize).min(SLOTS) * ENTRY_SIZE + field)
+}
+
+/// A fresh part of the file, `size` bytes; its offset.
+fn fresh(size: usize) -> Option<usize> {
     let top = counter(header::TOP);
     let mut at = top.load(Ordering::Relaxed);
     loop {
@@ -84,34 +116,189 @@ pub(crate) fn new_chunk(kind: u32, slot: u32, size: usize) -> Option<(usize, usi
             Err(now) => at = now,
         }
     }
-    if !platform::allocate_file(base, at as usize, size) {
+    platform::allocate_file(BASE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
+}
+
+fn ring(turn: u64) -> &'static AtomicU64 {
+    counter(RETURNED_RING + turn as usize % RING_LEN * 8)
+}
+
+/// The oldest chunk that came back, emptied; its offset.
+fn used() -> Option<usize> {
+    let taken = counter(header::TAKEN);
+    loop {
+        let turn = taken.load(Ordering::Acquire);
+        let place = ring(turn);
+        if place.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let took = taken.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
+        if took.is_ok() {
+            let chunk = place.swap(0, Ordering::AcqRel) as usize;
+            let offset = HEADER_SIZE + chunk.checked_sub(1)? * CHUNK_UNIT;
+            if offset + CHUNK_UNIT > SIZE.load(Ordering::Relaxed) {
+                continue;
+            }
+            if counter(header::FOLLOWED).load(Ordering::Relaxed) == 0 {
+                forget(offset);
+            }
+            let start = BASE.load(Ordering::Acquire) + offset;
+            // SAFETY: the chunk is mapped, has room in the file and belongs to nobody else.
+            unsafe { platform::fill(start as *mut u8, 0, CHUNK_UNIT) };
+            return Some(offset);
+        }
+    }
+}
+
+/// Counts the records of a chunk that is used again.
+fn forget(offset: usize) {
+    let start = BASE.load(Ordering::Acquire) + offset;
+    // SAFETY: the chunk has a header, and belongs to nobody else.
+    let header = unsafe { (start as *const ChunkHeader).read() };
+    let mut at = start + CHUNK_HEADER_SIZE + header.snapshot as usize;
+    let mut records = 0;
+    while at + 8 <= start + CHUNK_UNIT {
+        // SAFETY: a word inside of the chunk.
+        let word = unsafe { (at as *const u64).read() };
+        let Some(kind) = Kind::from_number((word >> 56) as u8) else {
+            break;
+        };
+        records += 1;
+        at += 8 * kind.words();
+    }
+    counter(header::DROPPED).fetch_add(records, Ordering::Relaxed);
+}
+
+/// A chunk for a slot's log. `before` is the slot's last one, if there is one. `None` when the
+/// budget or the disk is used up and nothing comes back.
+pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
+    let base = BASE.load(Ordering::Acquire);
+    if base == 0 {
         return None;
     }
-    let start = base + at as usize;
+    if counter(header::FOLLOWED).load(Ordering::Relaxed) == 0
+        && let Some(before) = before
+    {
+        let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
+        if turn.is_multiple_of(512) {
+            let at = RETURNED_RING + turn as usize % RING_LEN * 8;
+            platform::allocate_file(BASE.load(Ordering::Relaxed), at & !4095, 2 * 4096);
+        }
+        let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
+        ring(turn).store(number as u64, Ordering::Release);
+    }
+    let offset = room()?;
+    let position = counter(header::NEXT_POSITION).fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
     let header = ChunkHeader {
         magic: format::CHUNK_MAGIC,
-        kind,
-        size: size as u64,
+        kind: format::CHUNK_LOG,
+        size: CHUNK_UNIT as u64,
         slot,
-        reserved: [0; 3],
+        snapshot: 0,
+        position,
+        previous: before.map_or(0, |before| before.position),
+        next: 0,
+        reserved: [0; 2],
     };
+    let address = base + offset;
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
     // file.
-    unsafe { (start as *mut ChunkHeader).write(header) };
-    Some((start + CHUNK_HEADER_SIZE, start + size))
+    unsafe { (address as *mut ChunkHeader).write(header) };
+    Some(Chunk { address, position })
+}
+
+/// Room for a chunk of a log: memory stays as it is while somebody follows, and grows up to the
+/// budget while nobody does.
+fn room() -> Option<usize> {
+    let followed = counter(header::FOLLOWED);
+    if followed.load(Ordering::Relaxed) == 0 {
+        return fresh(CHUNK_UNIT).or_else(used);
+    }
+    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT)) {
+        return Some(offset);
+    }
+    if followed.load(Ordering::Relaxed) == GONE {
+        return None;
+    }
+    counter(header::WAITS).fetch_add(1, Ordering::Relaxed);
+    let mut last = counter(header::TAKEN).load(Ordering::Relaxed);
+    let mut turn = 0;
+    while turn < PATIENCE {
+        platform::sleep_microseconds(100);
+        if let Some(offset) = used() {
+            return Some(offset);
+        }
+        let taken = counter(header::TAKEN).load(Ordering::Relaxed);
+        turn = if taken == last { turn + 1 } else { 0 };
+        last = taken;
+    }
+    followed.store(GONE, Ordering::Relaxed);
+    None
+}
+
+impl Chunk {
+    fn header(&self) -> *mut ChunkHeader {
+        self.address as *mut ChunkHeader
+    }
+
+    /// Where its records start, behind a snapshot of so many bytes; the end of the chunk.
+    pub(crate) fn content(&self, snapshot: usize) -> (usize, usize) {
+        let start = self.address + CHUNK_HEADER_SIZE;
+        (start + snapshot, self.address + CHUNK_UNIT)
+    }
+
+    /// Says how many bytes the snapshot has, and whether the log goes on from the chunk before.
+    pub(crate) fn set_snapshot(&self, bytes: usize, goes_on: bool) {
+        // SAFETY: the chunk belongs to the calling thread; a follower looks at it later.
+        unsafe {
+            (*self.header()).snapshot = bytes as u32;
+            if !goes_on {
+                (*self.header()).previous = 0;
+            }
+        }
+    }
+
+    /// Puts the chunk into its slot's log, where a follower finds it.
+    pub(crate) fn link(&self, slot: u32, before: Option<&Chunk>) {
+        let offset = (self.address - BASE.load(Ordering::Relaxed)) as u64;
+        match before {
+            // A chunk that may be in use again has another header by now.
+            Some(before) if counter(header::FOLLOWED).load(Ordering::Relaxed) != 0 => {
+                // SAFETY: the follower gives no chunk back that has no next one.
+                unsafe { (&raw mut (*before.header()).next).write_volatile(offset) };
+            }
+            Some(_) => {}
+            None => slot_entry(slot, entry::FIRST_CHUNK).store(offset, Ordering::Release),
+        }
+    }
 }
 
 /// Writes down what is mapped where, so that addresses can be named later.
 pub(crate) fn write_maps() {
+    const SIZE: usize = 4 * CHUNK_UNIT;
+    let base = BASE.load(Ordering::Acquire);
     // SAFETY: the path ends with a zero byte.
     let fd = unsafe { platform::open(c"/proc/self/maps".as_ptr().cast(), false) };
-    if fd < 0 {
+    if fd < 0 || base == 0 {
         return;
     }
-    if let Some((start, end)) = new_chunk(format::CHUNK_MAPS, 0, 4 * CHUNK_UNIT) {
-        let mut at = start;
+    if let Some(offset) = fresh(SIZE) {
+        let header = ChunkHeader {
+            magic: format::CHUNK_MAGIC,
+            kind: format::CHUNK_MAPS,
+            size: SIZE as u64,
+            slot: 0,
+            snapshot: 0,
+            position: 0,
+            previous: 0,
+            next: 0,
+            reserved: [0; 2],
+        };
+        let (mut at, end) = (base + offset + CHUNK_HEADER_SIZE, base + offset + SIZE);
+        // SAFETY: the chunk is ours and not yet used.
+        unsafe { ((base + offset) as *mut ChunkHeader).write(header) };
         while at < end {
-            // SAFETY: the chunk is ours and not yet used.
+            // SAFETY: as above.
             let count = unsafe { platform::read(fd, at as *mut u8, end - at) };
             if count <= 0 {
                 break;

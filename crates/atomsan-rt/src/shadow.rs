@@ -1,134 +1,119 @@
 //! One shadow word for each 8 bytes of the program's memory.
 //!
-//! A page table of two levels, 16 bits of the address each, whose leaves hold the words of
-//! 64 KiB. Nothing is assumed about where the program's memory lies, so there is no fixed layout
-//! to collide with address randomisation, a container or a debugger. Tables come into being when
-//! an address is first seen and stay; they are the runtime's own anonymous memory.
+//! One reservation, found by the low bits of an address: a mask and an addition. It is as large as
+//! needed for no two addresses of the usual layout to meet in it (the program and its heap, the
+//! libraries and stacks lie in regions that differ in these bits), it lies where the kernel has
+//! room, and a page of it costs nothing until it is touched. A page table costs two loads more on
+//! every access (`docs/PERFORMANCE.md`).
+//!
+//! Until [`reserve`] was called, all addresses have the same word, of which nobody learns anything.
 
 use crate::platform;
-use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-const LEVEL: usize = 1 << 16;
-const LEAF_BYTES: usize = 1 << 16;
-const LEAF_WORDS: usize = LEAF_BYTES / 8;
+/// How many bits of an address tell where its shadow is: fewer if there is no room.
+const BITS: core::ops::RangeInclusive<u32> = 42..=44;
 
-type Leaf = [AtomicU64; LEAF_WORDS];
-type Middle = [AtomicPtr<Leaf>; LEVEL];
+/// The shadow's place is asked for at multiples of this, so that the program's own memory does not
+/// move out of the way into addresses that differ only in their upper bits.
+const PLACES: usize = 1 << 44;
 
-static ROOT: [AtomicPtr<Middle>; LEVEL] = [const { AtomicPtr::new(null_mut()) }; LEVEL];
-
-/// Memory for leaves is taken from the kernel in pieces of this size.
-const ARENA: usize = 64 << 20;
-static ARENA_NEXT: AtomicUsize = AtomicUsize::new(0);
-
-/// A word for addresses that no program has, and for when memory is out.
 static NOWHERE: AtomicU64 = AtomicU64::new(0);
+/// Where the shadow is. Set before [`MASK`] is, and loaded after it.
+pub(crate) static BASE: core::sync::atomic::AtomicPtr<AtomicU64> =
+    core::sync::atomic::AtomicPtr::new((&raw const NOWHERE).cast_mut());
+/// The bits of an address that count.
+pub(crate) static MASK: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes room for the shadow, once; whether there is any.
+pub(crate) fn reserve() -> bool {
+    if MASK.load(Ordering::Acquire) != 0 {
+        return true;
+    }
+    for bits in BITS.rev() {
+        for place in 1..7 {
+            let base = platform::reserve_memory(place * PLACES, 1 << bits);
+            if !base.is_null() {
+                BASE.store(base.cast(), Ordering::Release);
+                MASK.store((1 << bits) - 8, Ordering::Release);
+                return true;
+            }
+        }
+    }
+    false
+}
 
 /// The shadow word of the granule that contains `address`.
 #[inline(always)]
 pub(crate) fn word(address: usize) -> &'static AtomicU64 {
-    match leaf(address) {
-        Some(leaf) => &leaf[(address % LEAF_BYTES) / 8],
-        None => grow(address),
+    let offset = address & MASK.load(Ordering::Acquire);
+    // SAFETY: the reservation is as large as the mask, is never given back, and holds nothing but
+    // zeros and atomic words; the mask is 0 as long as there is only one word.
+    unsafe { &*BASE.load(Ordering::Relaxed).byte_add(offset) }
+}
+
+const PAGE: usize = 4096;
+
+/// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
+pub(crate) fn reset(address: usize, len: usize) {
+    let mask = MASK.load(Ordering::Acquire);
+    let end = address.saturating_add(len);
+    let (first, last) = (address.next_multiple_of(PAGE), end & !(PAGE - 1));
+    if mask == 0 || first >= last || first & mask > last & mask {
+        return each_known(address, len, |word| word.store(0, Ordering::Relaxed));
+    }
+    each_known(address, first - address, |word| {
+        word.store(0, Ordering::Relaxed);
+    });
+    // SAFETY: whole pages of the shadow, which are zero when they are touched again.
+    unsafe { platform::forget_memory(core::ptr::from_ref(word(first)) as usize, last - first) };
+    each_known(last, end - last, |word| word.store(0, Ordering::Relaxed));
+}
+
+/// Visits the words of `len` bytes at `address` of which something is known.
+#[inline]
+pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&AtomicU64)) {
+    if len > 16 * PAGE {
+        each_known_of_many(address, len, &mut visit);
+    } else {
+        each_known_of_few(address, len, &mut visit);
     }
 }
 
 #[inline(always)]
-fn leaf(address: usize) -> Option<&'static Leaf> {
-    let middle = ROOT[address >> 32 & (LEVEL - 1)].load(Ordering::Acquire);
-    if middle.is_null() {
-        return None;
-    }
-    // SAFETY: a middle table is zeroed memory of its size that is never given back.
-    let leaf = unsafe { &(&(*middle))[address >> 16 & (LEVEL - 1)] }.load(Ordering::Acquire);
-    // SAFETY: a leaf is zeroed memory of its size that is never given back.
-    unsafe { leaf.as_ref() }
-}
-
-#[cold]
-fn grow(address: usize) -> &'static AtomicU64 {
-    if address >> 48 != 0 {
-        return &NOWHERE;
-    }
-    let slot = &ROOT[address >> 32];
-    if slot.load(Ordering::Acquire).is_null() {
-        install(slot, platform::map_memory(size_of::<Middle>()).cast());
-    }
-    // SAFETY: as in `leaf`.
-    let Some(middle) = (unsafe { slot.load(Ordering::Acquire).as_ref() }) else {
-        return &NOWHERE;
-    };
-    let slot = &middle[address >> 16 & (LEVEL - 1)];
-    if slot.load(Ordering::Acquire).is_null() {
-        install(slot, new_leaf());
-    }
-    match leaf(address) {
-        Some(leaf) => &leaf[(address % LEAF_BYTES) / 8],
-        None => &NOWHERE,
-    }
-}
-
-/// Puts a table in its place, unless another thread was faster; that wastes untouched memory.
-fn install<T>(slot: &AtomicPtr<T>, table: *mut T) {
-    let _ = slot.compare_exchange(null_mut(), table, Ordering::AcqRel, Ordering::Acquire);
-}
-
-fn new_leaf() -> *mut Leaf {
-    loop {
-        let next = ARENA_NEXT.load(Ordering::Acquire);
-        if !next.is_multiple_of(ARENA) {
-            // Arenas are aligned to their size, so this does not run over the end.
-            let after = next + LEAF_BYTES;
-            if ARENA_NEXT
-                .compare_exchange(next, after, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok()
-            {
-                return next as *mut Leaf;
-            }
-            continue;
-        }
-        let fresh = platform::map_memory(2 * ARENA) as usize;
-        if fresh == 0 {
-            return null_mut();
-        }
-        let aligned = fresh.next_multiple_of(ARENA);
-        // The first leaf is ours; the rest of the arena is everybody's.
-        if ARENA_NEXT
-            .compare_exchange(
-                next,
-                aligned + LEAF_BYTES,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
-            .is_ok()
-        {
-            return aligned as *mut Leaf;
-        }
-    }
-}
-
-/// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
-pub(crate) fn reset(address: usize, len: usize) {
-    each_known(address, len, |word| word.store(0, Ordering::Relaxed));
-}
-
-/// Visits the words of `len` bytes at `address` of which something is known.
-pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&AtomicU64)) {
+fn each_known_of_few(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
     let (mut at, end) = (address & !7, address.saturating_add(len));
     while at < end {
-        let Some(next_leaf) = (at | (LEAF_BYTES - 1)).checked_add(1) else {
+        let word = word(at);
+        if word.load(Ordering::Relaxed) != 0 {
+            visit(word);
+        }
+        let Some(next) = at.checked_add(8) else {
             return;
         };
-        let stop = end.min(next_leaf);
-        if let Some(leaf) = leaf(at) {
-            for word in &leaf[(at % LEAF_BYTES) / 8..][..(stop - at).div_ceil(8)] {
-                if word.load(Ordering::Relaxed) != 0 {
-                    visit(word);
-                }
+        at = next;
+    }
+}
+
+/// The same for so many that it pays to ask which pages of the shadow have ever been touched.
+#[inline(never)]
+fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
+    const AT_ONCE: usize = 4096;
+    let end = address.saturating_add(len);
+    let mut at = address;
+    while at < end {
+        let base = at & !(PAGE - 1);
+        let stop = end.min(base.saturating_add(AT_ONCE * PAGE));
+        let mut touched = [0u8; AT_ONCE];
+        let shadow = core::ptr::from_ref(word(base)) as usize;
+        platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
+        for touched in touched {
+            let next = stop.min((at | (PAGE - 1)).saturating_add(1));
+            if touched != 0 && at < next {
+                each_known_of_few(at, next - at, visit);
             }
+            at = next;
         }
-        at = next_leaf;
     }
 }
 
@@ -138,6 +123,7 @@ mod tests {
 
     #[test]
     fn every_granule_has_its_own_word() {
+        assert!(reserve());
         let block = vec![0u64; 40_000];
         let base = block.as_ptr() as usize;
         for index in 0..block.len() {
@@ -149,13 +135,34 @@ mod tests {
         }
         reset(base + 8, 8 * 39_998);
         assert_eq!(word(base).load(Ordering::Relaxed), 1);
-        assert_eq!(word(base + 8).load(Ordering::Relaxed), 0);
-        assert_eq!(word(base + 8 * 39_998).load(Ordering::Relaxed), 0);
+        for index in 1..39_999 {
+            assert_eq!(word(base + 8 * index).load(Ordering::Relaxed), 0);
+        }
         assert_eq!(word(base + 8 * 39_999).load(Ordering::Relaxed), 40_000);
     }
 
     #[test]
+    fn what_is_known_is_found_in_a_large_range() {
+        assert!(reserve());
+        let block = vec![0u8; 64 << 20];
+        let base = block.as_ptr() as usize;
+        // Another test may have had the memory before.
+        reset(base, block.len());
+        let known = [base + 9, base + (20 << 20), base + (64 << 20) - 8];
+        for address in known {
+            word(address).store(1, Ordering::Relaxed);
+        }
+        let mut found = 0;
+        each_known(base + 3, block.len() - 3, |_| found += 1);
+        assert_eq!(found, known.len());
+        reset(base, block.len());
+        each_known(base, block.len(), |_| found += 1);
+        assert_eq!(found, known.len());
+    }
+
+    #[test]
     fn addresses_no_program_has_are_harmless() {
+        assert!(reserve());
         word(usize::MAX).store(1, Ordering::Relaxed);
         reset(usize::MAX - 100, 1000);
     }

@@ -8,11 +8,14 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
-//! | `ATOMSAN_NOISE` | after one in so many releases and atomic operations, a thread sleeps for a moment |
+//! | `ATOMSAN_FOLLOWED` | 1 if the directory is watched by a process that follows the recordings |
+//! | `ATOMSAN_LOGS` | 0 if calls and edges are recorded, but no accesses |
+//! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run |
+//! | `ATOMSAN_NOISE_SEED` | a number; another one is another noise |
 
 use crate::alone::{self, PathBuffer, join};
 use crate::format::header;
-use crate::{platform, recording, thread};
+use crate::{ownership, platform, recording, shadow, thread};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -45,14 +48,38 @@ pub(crate) fn noise() {
     }
 }
 
+/// What the noise of this run starts from.
+static SEED: AtomicU64 = AtomicU64::new(0);
+
 #[cold]
 fn make_noise(every: u64) {
     static TURN: AtomicU64 = AtomicU64::new(0);
     let turn = TURN.fetch_add(1, Ordering::Relaxed);
-    // Spread over the releases, so that it does not fall into step with the program's loops.
-    if turn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 < (1 << 32) / every {
-        platform::sleep_microseconds(50);
+    let dice = spread(turn ^ SEED.load(Ordering::Relaxed));
+    if dice >> 32 >= (1 << 32) / every {
+        return;
     }
+    // Others need more or less time to get where it hurts.
+    match dice & 3 {
+        0 => platform::yield_now(),
+        _ => platform::sleep_microseconds(10 + (dice >> 2) % 100),
+    }
+}
+
+/// A number that has nothing to do with its neighbours, so that noise does not fall into step with
+/// the program's loops.
+fn spread(number: u64) -> u64 {
+    let mixed = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// Whether accesses are recorded; otherwise only calls and the edges between threads are.
+static LOGS: AtomicBool = AtomicBool::new(true);
+
+/// Whether accesses are recorded; otherwise only calls and the edges between threads are.
+pub(crate) fn logs_accesses() -> bool {
+    LOGS.load(Ordering::Relaxed)
 }
 
 /// Makes sure that the recording has been started, by this call or another; whether there is one.
@@ -67,7 +94,7 @@ pub(crate) fn ensure() -> bool {
                     STATE.compare_exchange(NEW, STARTING, Ordering::AcqRel, Ordering::Relaxed);
                 if first.is_ok() {
                     read_environment();
-                    let on = open_recording();
+                    let on = shadow::reserve() && open_recording();
                     STATE.store(if on { ON } else { OFF }, Ordering::Release);
                 }
             }
@@ -172,14 +199,26 @@ fn open_recording() -> bool {
     }
     let noise = variable(b"ATOMSAN_NOISE").and_then(number).unwrap_or(0);
     NOISE.store(noise as u64, Ordering::Relaxed);
+    let seed = variable(b"ATOMSAN_NOISE_SEED")
+        .and_then(number)
+        .unwrap_or(0);
+    SEED.store(
+        (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+        Ordering::Relaxed,
+    );
+    if variable(b"ATOMSAN_LOGS") == Some(b"0") {
+        LOGS.store(false, Ordering::Relaxed);
+        ownership::log_no_accesses();
+    }
     let memory = variable(b"ATOMSAN_MEMORY")
         .and_then(number)
         .unwrap_or(DEFAULT_MEMORY);
     let Some(path) = new_recording_path(&mut path) else {
         return false;
     };
+    let followed = variable(b"ATOMSAN_FOLLOWED") == Some(b"1");
     // SAFETY: the path ends with a zero byte, and nobody records yet.
-    let open = unsafe { recording::open(path.as_ptr().cast(), memory) };
+    let open = unsafe { recording::open(path.as_ptr().cast(), memory, followed) };
     if open {
         recording::write_maps();
     }

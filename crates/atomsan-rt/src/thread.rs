@@ -1,9 +1,16 @@
 //! A thread: its log, its call stack, and what it knows of the others.
 //!
 //! A thread's record is found through one thread-local word and is used by its thread alone,
-//! except for `cursor`, where the next record goes: others read it to order themselves after what
-//! is in the log already ([`Thread::after`]). Records are never given back; a thread that starts
-//! may take over the slot of one that has ended, and then starts after it.
+//! except for its position, which it tells everybody in the slot's entry of the recording: others
+//! read it to order themselves after what is in the log already ([`Thread::after`]). Records are
+//! never given back; a thread that starts may take over the slot of one that has ended, and then
+//! starts after it.
+//!
+//! # Log
+//!
+//! Records go to positions, which grow for ever; `shift` says where in memory that is, in the
+//! current chunk. Each chunk starts with a snapshot of the calls that are in the log, so that the
+//! chunks before it can be forgotten.
 //!
 //! # Calls
 //!
@@ -23,18 +30,17 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{self, Kind, first_word, header, second_word};
-use crate::{platform, recording, start};
+use crate::format::{Kind, SLOTS, first_word, header, second_word};
+use crate::recording::Chunk;
+use crate::{ownership, platform, recording, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
-/// Slots are numbered from 1 to this.
-pub(crate) const SLOTS: usize = (1 << 14) - 1;
 const FRAMES: usize = 1 << 20;
-const FIRST_CHUNK: usize = 64 << 10;
-const NEXT_CHUNKS: usize = 512 << 10;
-const FILTER: usize = 1 << 10;
+/// How many of the outermost and of the innermost functions a snapshot names.
+const SNAPSHOT: usize = 128;
+const FILTER: usize = 1 << 15;
 
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
@@ -46,13 +52,12 @@ struct Frame {
     stack: usize,
 }
 
-/// A read of shared data that was logged: the granule, its shadow word, the epoch and the bytes.
+/// Reads of shared data that were logged: the granule and the bytes, and its shadow word mixed with
+/// the epoch.
 #[derive(Clone, Copy, PartialEq)]
 struct Filtered {
-    granule: usize,
-    word: u64,
-    epoch: u64,
     bytes: u64,
+    state: u64,
 }
 
 /// The last atomic load: repeating it with nothing in between adds nothing.
@@ -62,19 +67,31 @@ pub(crate) struct LastLoad {
     pub(crate) pc: u64,
     pub(crate) value: u64,
     pub(crate) word: u64,
-    pub(crate) cursor: usize,
+    pub(crate) cursor: u64,
 }
 
 /// One thread of the program. All-zero memory is a valid one.
 #[repr(C)]
 pub(crate) struct Thread {
-    /// Where the next record goes. Read by other threads.
-    cursor: AtomicUsize,
-    limit: Cell<usize>,
-    /// Slot and epoch, as the upper bits of a shadow word hold them (see [`crate::ownership`]).
-    pub(crate) tag: Cell<u64>,
+    /// The position of the next record.
+    cursor: Cell<u64>,
+    /// The position of the end of the chunk.
+    limit: Cell<u64>,
+    /// Where position 0 would be in memory.
+    shift: Cell<u64>,
+    /// Where everybody sees the position; 0 before there is a chunk.
+    published: Cell<usize>,
+    /// What a shadow word looks like that this thread owns as a writer and all of whose bytes are
+    /// logged in this epoch (see [`crate::ownership`]); the second thread-local word is the same.
+    pub(crate) mine: Cell<u64>,
     used: Cell<bool>,
     busy: Cell<bool>,
+    /// Whether accesses are not recorded, only calls and edges.
+    silent: Cell<bool>,
+    /// Whether records were lost since the last one in the log.
+    lost: Cell<bool>,
+    /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
+    chunk: Cell<(usize, u64)>,
     /// Nesting of annotations that ask us to look away.
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
@@ -115,6 +132,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 
 /// A thread that we did not see start: the first one, or one that was made by `clone`.
 #[cold]
+#[inline(never)]
 fn register_stranger() -> Option<&'static Thread> {
     register(start::new_thread_number(), None, start::stack_bounds)
 }
@@ -135,6 +153,9 @@ pub(crate) fn register(
         recording::counter(header::UNSEEN_THREADS).fetch_add(1, Ordering::Relaxed);
         return None;
     };
+    if !recording::prepare_slot(slot) {
+        return None;
+    }
     let mut record = SLOT_TABLE[slot].load(Ordering::Acquire);
     if record.is_null() {
         record = platform::map_memory(size_of::<Thread>()).cast();
@@ -202,20 +223,24 @@ pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
 }
 
 /// The position of a slot's log now; 0 if the slot has none.
+#[inline]
 pub(crate) fn position_of(slot: u32) -> u64 {
-    let Some(entry) = SLOT_TABLE.get(slot as usize) else {
-        return 0;
-    };
-    let record = entry.load(Ordering::Acquire);
-    if record.is_null() {
-        return 0;
-    }
-    // SAFETY: records are never given back; only the atomic field is used.
-    let cursor = unsafe { &(*record).cursor }.load(Ordering::Acquire);
-    if cursor == 0 {
-        0
-    } else {
-        recording::position(cursor)
+    recording::position(slot).load(Ordering::Acquire)
+}
+
+/// Writes a record, its first word last.
+///
+/// # Safety
+/// The words must have room at the address.
+#[inline(always)]
+unsafe fn put<const N: usize>(address: usize, words: [u64; N]) {
+    let to = address as *mut u64;
+    // SAFETY: the caller vouches for the room.
+    unsafe {
+        for (index, word) in words.iter().enumerate().skip(1) {
+            to.add(index).write_volatile(*word);
+        }
+        to.write_volatile(words[0]);
     }
 }
 
@@ -224,8 +249,8 @@ impl Thread {
         self.slot.set(slot);
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
-        let epoch = self.tag.get() as u32 as u64 + 1;
-        self.tag.set(u64::from(slot) << 32 | epoch);
+        self.set_mine(ownership::owned_by(slot, self.mine.get()));
+        self.silent.set(!start::logs_accesses());
         self.ignoring.set(0);
         self.depth.set(0);
         self.logged.set(0);
@@ -237,8 +262,10 @@ impl Thread {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
             self.known[slot].set(0);
         }
-        self.cursor.store(0, Ordering::Release);
+        recording::prepare_slot(self.slot.get() as usize);
+        self.cursor.set(0);
         self.limit.set(0);
+        self.chunk.set((0, 0));
         self.logged.set(0);
         self.next_epoch();
         let size = self.stack_high.get() - self.stack_low.get();
@@ -275,21 +302,20 @@ impl Thread {
     pub(crate) fn next_epoch(&self) {
         if self.used.get() {
             self.used.set(false);
-            let tag = self.tag.get();
-            self.tag
-                .set(tag & !0xffff_ffff | u64::from((tag as u32).wrapping_add(1)));
+            self.set_mine(ownership::next_epoch(self.mine.get()));
         }
     }
 
-    /// Where the next record goes.
     #[inline(always)]
-    pub(crate) fn cursor(&self) -> usize {
-        self.cursor.load(Ordering::Relaxed)
+    fn set_mine(&self, word: u64) {
+        self.mine.set(word);
+        platform::set_owner_word(word);
     }
 
-    /// The thread's own position.
+    /// The thread's own position: where the next record goes.
+    #[inline(always)]
     pub(crate) fn position(&self) -> u64 {
-        recording::position(self.cursor())
+        self.cursor.get()
     }
 
     /// Appends a record, after the entries of the functions it happens in.
@@ -304,8 +330,18 @@ impl Thread {
     /// Appends the record of an access, which belongs to the epoch.
     #[inline(always)]
     pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
-        self.used.set(true);
-        self.append(words);
+        if !self.silent.get() {
+            self.used.set(true);
+            self.append(words);
+        }
+    }
+
+    /// Appends the record of an atomic operation, which has an epoch of its own.
+    #[inline(always)]
+    pub(crate) fn append_atomic<const N: usize>(&self, words: [u64; N]) {
+        if !self.silent.get() {
+            self.append(words);
+        }
     }
 
     /// Appends the record of something that ends the epoch.
@@ -319,42 +355,87 @@ impl Thread {
     /// the end of the log.
     #[inline(always)]
     fn write<const N: usize>(&self, words: [u64; N]) {
-        let mut at = self.cursor();
-        if at + 8 * N > self.limit.get() {
-            match self.next_chunk() {
-                Some(start) => at = start,
-                None => return,
+        let mut at = self.cursor.get();
+        if at + 8 * N as u64 > self.limit.get() {
+            if !self.next_chunk() {
+                return;
             }
+            at = self.cursor.get();
         }
-        // SAFETY: `at` up to `limit` is the unused rest of a chunk that belongs to this thread.
-        unsafe {
-            let to = at as *mut u64;
-            for (index, word) in words.iter().enumerate().skip(1) {
-                to.add(index).write_volatile(*word);
-            }
-            to.write_volatile(words[0]);
-        }
-        self.cursor.store(at + 8 * N, Ordering::Release);
+        // SAFETY: the positions up to `limit` are the unused rest of a chunk that belongs to this
+        // thread.
+        unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
+        self.publish(at + 8 * N as u64);
     }
 
+    /// Tells everybody how far the log goes.
+    #[inline(always)]
+    fn publish(&self, position: u64) {
+        self.cursor.set(position);
+        // SAFETY: there is a chunk, so this is the slot's entry, which is mapped for good.
+        let published = unsafe { &*(self.published.get() as *const AtomicU64) };
+        published.store(position, Ordering::Release);
+    }
+
+    /// Goes on in another chunk; whether there is one.
     #[cold]
-    fn next_chunk(&self) -> Option<usize> {
-        let size = if self.limit.get() == 0 {
-            FIRST_CHUNK
-        } else {
-            NEXT_CHUNKS
+    #[inline(never)]
+    fn next_chunk(&self) -> bool {
+        let slot = self.slot.get();
+        let (address, position) = self.chunk.get();
+        let before = (address != 0).then_some(Chunk { address, position });
+        let Some(chunk) = recording::new_chunk(slot, before.as_ref()) else {
+            recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
+            self.lost.set(true);
+            return false;
         };
-        match recording::new_chunk(format::CHUNK_LOG, self.slot.get(), size) {
-            Some((start, end)) => {
-                self.limit.set(end);
-                self.cursor.store(start, Ordering::Release);
-                Some(start)
+        let (start, _) = chunk.content(0);
+        let bytes = if before.is_some() {
+            self.snapshot(start)
+        } else {
+            0
+        };
+        chunk.set_snapshot(bytes, !self.lost.replace(false));
+        let (first, end) = chunk.content(bytes);
+        self.shift.set((first as u64).wrapping_sub(chunk.position));
+        self.limit.set(chunk.position + (end - first) as u64);
+        self.chunk.set((chunk.address, chunk.position));
+        self.published
+            .set(core::ptr::from_ref(recording::position(slot)) as usize);
+        chunk.link(slot, before.as_ref());
+        self.publish(chunk.position);
+        true
+    }
+
+    /// Writes a snapshot to the start of a chunk: what a reader must know that has nothing of what
+    /// was before. How many bytes it has.
+    fn snapshot(&self, start: usize) -> usize {
+        let mut at = start;
+        let mut write = |words: &[u64]| {
+            for word in words {
+                // SAFETY: a snapshot is much smaller than a chunk, which belongs to this thread.
+                unsafe { (at as *mut u64).write(*word) };
+                at += 8;
             }
-            None => {
-                recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
-                None
-            }
+        };
+        let (low, high) = (self.stack_low.get(), self.stack_high.get());
+        let number = first_word(Kind::Continue, 0, self.number.get());
+        write(&[number, 0, low as u64, (high - low) as u64]);
+        let logged = self.logged.get().min(FRAMES);
+        let unnamed = logged.saturating_sub(2 * SNAPSHOT);
+        let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
+        for frame in outer {
+            let frame = frame.get();
+            write(&[first_word(Kind::Enter, 0, frame.call), frame.function]);
         }
+        if unnamed > 0 {
+            write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
+        }
+        for frame in &inner[unnamed..] {
+            let frame = frame.get();
+            write(&[first_word(Kind::Enter, 0, frame.call), frame.function]);
+        }
+        at - start
     }
 
     /// Orders what follows after everything that is in another slot's log now.
@@ -395,21 +476,32 @@ impl Thread {
     }
 
     /// Whether this epoch has already logged a read of these bytes of a granule that has no
-    /// owner; from now on it has.
+    /// owner.
+    #[inline(always)]
+    pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
+        let last = self.filter[(granule >> 3) % FILTER].get();
+        let wanted = (granule as u64) << 8 | bytes;
+        last.state == self.filter_state(word) && last.bytes & (!0xff | bytes) == wanted
+    }
+
+    /// What the state of an entry must be to count for a granule with this shadow word, now.
+    #[inline(always)]
+    fn filter_state(&self, word: u64) -> u64 {
+        self.mine.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word
+    }
+
+    /// The same; from now on it has.
     pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
-        let entry = &self.filter[(granule >> 3) % FILTER];
-        let epoch = self.tag.get();
-        let last = entry.get();
-        let same = last.granule == granule && last.word == word && last.epoch == epoch;
-        if same && last.bytes & bytes == bytes {
+        if self.is_filtered(granule, word, bytes) {
             return true;
         }
-        let bytes = if same { last.bytes | bytes } else { bytes };
+        let entry = &self.filter[(granule >> 3) % FILTER];
+        let last = entry.get();
+        let (state, wanted) = (self.filter_state(word), (granule as u64) << 8 | bytes);
+        let same = last.state == state && last.bytes & !0xff == wanted & !0xff;
         entry.set(Filtered {
-            granule,
-            word,
-            epoch,
-            bytes,
+            bytes: if same { last.bytes | bytes } else { wanted },
+            state,
         });
         false
     }
@@ -440,6 +532,10 @@ impl Thread {
                 stack,
             });
         }
+        if self.silent.get() {
+            // Nothing in the function will be logged, and edges may lead out of it.
+            self.work(|| self.log_frames());
+        }
         self.next_epoch();
     }
 
@@ -455,28 +551,30 @@ impl Thread {
         }
     }
 
-    #[inline]
+    #[inline(never)]
     fn log_exit(&self, depth: usize) {
         self.work(|| {
+            // The call is in the snapshot of a chunk that starts here.
             while self.logged.get() > depth {
-                self.logged.set(self.logged.get() - 1);
-                if self.logged.get() < FRAMES {
+                if self.logged.get() <= FRAMES {
                     self.write([first_word(Kind::Exit, 0, 0), 0]);
                 }
+                self.logged.set(self.logged.get() - 1);
             }
             self.next_epoch();
         });
+        start::noise();
     }
 
     #[inline(never)]
     fn log_frames(&self) {
         while self.logged.get() < self.depth.get() {
             let index = self.logged.get();
-            self.logged.set(index + 1);
             if let Some(frame) = self.frames.get(index) {
                 let frame = frame.get();
                 self.write([first_word(Kind::Enter, 0, frame.call), frame.function]);
             }
+            self.logged.set(index + 1);
         }
     }
 

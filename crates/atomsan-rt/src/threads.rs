@@ -8,7 +8,7 @@
 use crate::format::Kind;
 use crate::platform::{exported_before, exported_with_caller};
 use crate::real::{self, StartRoutine};
-use crate::{locks, platform, start, thread};
+use crate::{locks, start, thread};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -17,11 +17,12 @@ unsafe extern "C" {
     fn __libc_free(memory: *mut c_void);
     fn pthread_key_create(key: *mut u32, destructor: unsafe extern "C" fn(*mut c_void)) -> i32;
     fn pthread_setspecific(key: u32, value: *const c_void) -> i32;
+    fn pthread_self() -> usize;
 }
 
 /// A thread that can still be joined or detached.
 struct Handle {
-    /// libc's name for the thread; one of the two constants below if it has none yet.
+    /// libc's name for the thread, which is even; [`FREE`], or an odd number while it has none.
     thread: AtomicUsize,
     number: AtomicU64,
     slot: AtomicU32,
@@ -31,7 +32,8 @@ struct Handle {
 }
 
 const FREE: usize = 0;
-const RESERVED: usize = 1;
+/// Taken by who joins or detaches the thread.
+const TAKEN: usize = 1;
 const HANDLES: usize = 1 << 15;
 
 static TABLE: [Handle; HANDLES] = [const {
@@ -49,10 +51,12 @@ impl Handle {
     fn reserve(number: u64) -> Option<&'static Handle> {
         for _ in 0..HANDLES {
             let handle = &TABLE[NEXT.fetch_add(1, Ordering::Relaxed) % HANDLES];
-            let reserved =
-                handle
-                    .thread
-                    .compare_exchange(FREE, RESERVED, Ordering::AcqRel, Ordering::Relaxed);
+            let reserved = handle.thread.compare_exchange(
+                FREE,
+                reserved(number),
+                Ordering::AcqRel,
+                Ordering::Relaxed,
+            );
             if reserved.is_ok() {
                 handle.number.store(number, Ordering::Relaxed);
                 handle.slot.store(0, Ordering::Relaxed);
@@ -70,24 +74,31 @@ impl Handle {
             handle.thread.load(Ordering::Relaxed) == thread
                 && handle
                     .thread
-                    .compare_exchange(thread, RESERVED, Ordering::AcqRel, Ordering::Relaxed)
+                    .compare_exchange(thread, TAKEN, Ordering::AcqRel, Ordering::Relaxed)
                     .is_ok()
         })
     }
 
-    /// Lets the parent write the thread's name down before the thread can end or detach itself.
-    fn wait_for_name(&self) {
-        for _ in 0..10_000 {
-            if self.thread.load(Ordering::Acquire) != RESERVED {
-                return;
-            }
-            platform::yield_now();
-        }
+    /// Writes the thread's name down. Both the parent, which may join the thread at once, and the
+    /// thread, which may detach itself at once, do so before they go on; who comes second may find
+    /// that the handle is somebody else's by now.
+    fn set_name(&self, number: u64, name: usize) {
+        let _ = self.thread.compare_exchange(
+            reserved(number),
+            name,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
     }
 
     fn release(&self) {
         self.thread.store(FREE, Ordering::Release);
     }
+}
+
+/// What stands for the name of the thread with this number until it has one.
+fn reserved(number: u64) -> usize {
+    (number as usize + 1) << 1 | 1
 }
 
 /// What a new thread needs to know.
@@ -137,7 +148,7 @@ unsafe extern "C-unwind" fn create(
             __libc_free(start.cast());
         }
         match handle {
-            Some(handle) if result == 0 => handle.thread.store(thread.read(), Ordering::Release),
+            Some(handle) if result == 0 => handle.set_name(number, thread.read()),
             Some(handle) => handle.release(),
             None => {}
         }
@@ -165,7 +176,8 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
             thread.map_or(0, |thread| thread.slot.get()),
             Ordering::Relaxed,
         );
-        handle.wait_for_name();
+        // SAFETY: it has no conditions.
+        handle.set_name(number, unsafe { pthread_self() });
     }
     if thread.is_some() {
         end_later(handle, 0);

@@ -16,7 +16,7 @@ mod workspace;
 use crate::exit::{Exit, UsageError};
 use crate::runtime::{self, TARGET};
 use crate::toolchain::Toolchain;
-use crate::{accept, child, last, output, recorded, refine, report, run, rustc};
+use crate::{accept, last, output, recorded, refine, report, run, rustc, watch};
 use anyhow::Context as _;
 use options::Options;
 use serde_json::Value;
@@ -218,16 +218,14 @@ fn checked(subcommand: &str, passed: &Passed) -> anyhow::Result<Exit> {
     passed.recorded.render.refuse_without_file()?;
     let project = Project::find(&passed.arguments)?;
     let sources = project.workspace.sources(&passed.recorded.regions)?;
-    let recordings = recorded::directory()?;
     let mut command = Command::new(cargo());
     command
         .arg(subcommand)
         .args(&passed.arguments)
-        .envs(project.environment()?)
-        .envs(recorded::environment(&passed.recorded, recordings.path()));
-    let status = child::run(&mut command, recordings.path()).context("cannot run cargo")?;
+        .envs(project.environment()?);
     let last = project.workspace.target.join(last::NAME);
-    let found = recorded::check_all(recordings.path(), &sources, &passed.recorded, &last)?;
+    let (status, found) = watch::run(&mut command, &sources, &passed.recorded, &last)?;
+    let found = found.unwrap_or(Exit::Clean);
     Ok(run::verdict(status, found))
 }
 

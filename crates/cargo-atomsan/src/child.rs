@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -43,6 +43,35 @@ fn state() -> MutexGuard<'static, Option<State>> {
 
 /// Runs a program to its end. What it records is in a directory, which is removed if we are ended.
 pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitStatus> {
+    let status = start(command, recordings)?.wait();
+    end(recordings);
+    status
+}
+
+/// Runs a program to its end, and calls `meanwhile` as long as it runs and has something to do.
+pub(crate) fn run_while(
+    command: &mut Command,
+    recordings: &Path,
+    mut meanwhile: impl FnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<ExitStatus> {
+    let mut child = start(command, recordings)?;
+    let mut idle = Duration::ZERO;
+    let status = loop {
+        if meanwhile()? {
+            idle = Duration::ZERO;
+            continue;
+        }
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        idle = (idle + Duration::from_micros(100)).min(Duration::from_millis(2));
+        thread::sleep(idle);
+    };
+    end(recordings);
+    Ok(status)
+}
+
+fn start(command: &mut Command, recordings: &Path) -> io::Result<Child> {
     if state().is_none() {
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         thread::spawn(move || listen(signals));
@@ -50,15 +79,17 @@ pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitSt
     let signals = state().as_ref().map_or(0, |state| state.signals);
     // Nothing is decided between the start of the program and the note that it runs.
     let mut now = state();
-    let mut child = command.spawn()?;
+    let child = command.spawn()?;
     *now = Some(State {
         recordings: recordings.to_owned(),
         running: Some(Pid::from_child(&child)),
         ended: None,
         signals,
     });
-    drop(now);
-    let status = child.wait();
+    Ok(child)
+}
+
+fn end(recordings: &Path) {
     let mut interrupted = false;
     if let Some(state) = &mut *state() {
         state.running = None;
@@ -68,7 +99,6 @@ pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitSt
     if interrupted {
         wait_for_recorders(recordings);
     }
-    status
 }
 
 fn listen(mut signals: Signals) {

@@ -25,6 +25,7 @@ mod last;
 mod linker;
 mod memory;
 mod merge;
+mod online;
 mod output;
 mod products;
 mod program;
@@ -39,6 +40,7 @@ mod rustc;
 mod stats;
 mod suppress;
 mod toolchain;
+mod watch;
 
 use cc::Language;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -82,6 +84,8 @@ enum Command {
     Refine(refine::Args),
     Report(report::Args),
     Run(run::Args),
+    /// Run a program and print where other threads matter, and its interference density
+    Yields(run::Args),
     Explain(explain::Args),
     #[command(hide = true)]
     Recorded(recorded::Recorded),
@@ -138,7 +142,7 @@ impl Command {
         let here = std::env::current_dir().unwrap_or_default();
         match self {
             Command::Check(args) => Some((&mut args.accept, here)),
-            Command::Run(args) => Some((&mut args.recorded.accept, here)),
+            Command::Run(args) | Command::Yields(args) => Some((&mut args.recorded.accept, here)),
             Command::Recorded(args) => Some((&mut args.args.accept, here)),
             Command::Cargo(args) => args.accept(),
             _ => None,
@@ -156,6 +160,10 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         Command::Refine(args) => refine::run(&args, refine::Of::Program),
         Command::Report(args) => report::run(&args, &last::place()?),
         Command::Run(args) => run::run(&args),
+        Command::Yields(mut args) => {
+            args.recorded.ask_for_yields();
+            run::run(&args)
+        }
         Command::Explain(args) => explain::run(&args),
         Command::Recorded(args) => recorded::run(&args),
         Command::Cargo(args) => cargo::run(&args),

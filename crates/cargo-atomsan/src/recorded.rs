@@ -8,11 +8,13 @@ use crate::engines;
 use crate::exit::Exit;
 use crate::last;
 use crate::output::{self, Output};
-use crate::products;
+use crate::products::{self, Products};
 use crate::progress::Progress;
 use crate::render;
+use crate::{online, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
+use atomsan_engines::cooperability::density::Density;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
@@ -65,7 +67,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
     pub(crate) noise: Option<u64>,
 
-    /// Keep the events of the program in a trace file
+    /// Keep the events of the program in a trace file; of several processes, in one each, with the
+    /// number of the process in its name
     #[arg(long, value_name = "FILE")]
     pub(crate) save_trace: Option<PathBuf>,
 
@@ -80,7 +83,40 @@ pub(crate) struct Args {
     pub(crate) render: render::Flags,
 
     #[command(flatten)]
-    flags: engines::Flags,
+    pub(crate) watch: watch::Flags,
+
+    #[command(flatten)]
+    pub(crate) flags: engines::Flags,
+
+    /// Whether yields are asked for, and not findings.
+    #[arg(skip)]
+    yields: bool,
+}
+
+impl Args {
+    /// Asks for the places where other threads matter, and nothing else.
+    pub(crate) fn ask_for_yields(&mut self) {
+        self.engine = vec!["silver".to_owned()];
+        self.yields = true;
+    }
+
+    /// Whether the program is checked while it runs.
+    pub(crate) fn is_online(&self) -> bool {
+        self.watch.online || self.flags.first_run.is_some()
+    }
+
+    /// Which functions are the user's, and which are synchronisation.
+    pub(crate) fn options(&self, sources: &Options) -> Options {
+        Options {
+            models: self.accept.config.models.clone(),
+            ..sources.clone()
+        }
+    }
+
+    /// The specification that was asked for.
+    pub(crate) fn spec(&self) -> anyhow::Result<Spec> {
+        check::spec(self.spec.as_deref(), &self.accept)
+    }
 }
 
 /// Whose functions should be atomic; the user's own always.
@@ -125,9 +161,16 @@ fn parse_size(text: &str) -> Result<u64, String> {
 
 /// What the runtime is told by the environment.
 pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, OsString)> {
-    let memory = args.memory.unwrap_or_else(default_memory);
+    let memory = match args.memory {
+        _ if args.is_online() => online::LOGS,
+        Some(memory) => memory,
+        None => default_memory(),
+    };
+    let number = |flag: bool| OsString::from(u8::from(flag).to_string());
     vec![
         ("ATOMSAN_DIR", recordings.into()),
+        ("ATOMSAN_FOLLOWED", number(args.is_online())),
+        ("ATOMSAN_LOGS", number(args.flags.first_run.is_none())),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
         ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
     ]
@@ -200,13 +243,7 @@ fn check_files(
     args: &Args,
     last: &Path,
 ) -> anyhow::Result<Exit> {
-    let spec = check::spec(args.spec.as_deref(), &args.accept)?;
-    let mut judge = Judge::new(&args.accept);
-    let shown = |report: &Report| args.all || report.rank > Rank::Low;
-    let mut out = match &args.render.output {
-        Some(path) => Output::open(Some(path))?,
-        None => Output::stderr(),
-    };
+    let spec = args.spec()?;
     let mut seen = Seen::default();
     let mut documents = Vec::new();
     let mut progress = Progress::new("checking");
@@ -215,11 +252,18 @@ fn check_files(
         let started = Instant::now();
         let (before, total) = (seen.events, files.len() as u64);
         let total = (total > 1).then_some(total);
-        let checker = check(&recording, sources, &spec, args, |events| {
+        let trace = args.save_trace.as_ref().map(|path| match total {
+            Some(_) => numbered(path, recording.counters().pid),
+            None => path.clone(),
+        });
+        let checker = check(&recording, sources, &spec, args, trace, |events| {
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
-        let mut document = document(
+        if args.yields {
+            return tell_yields(&checker, args);
+        }
+        let document = document(
             &checker,
             About {
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
@@ -229,12 +273,65 @@ fn check_files(
                 stats: args.render.html,
             },
         );
-        judge.judge(&mut document, shown);
         seen.add(&counters, checker.events());
         seen.warn(counters.pid, unseen_libraries(&recording));
         documents.push(document);
     }
     drop(progress);
+    conclude(documents, seen, args, last)
+}
+
+/// Where results go.
+fn destination(args: &Args) -> anyhow::Result<Output> {
+    match &args.render.output {
+        Some(path) if args.watch.has_run() => Output::append(path),
+        Some(path) => Output::open(Some(path)),
+        None => Ok(Output::stderr()),
+    }
+}
+
+/// Prints silver's yields and the interference density.
+fn tell_yields(checker: &Checker, args: &Args) -> anyhow::Result<Exit> {
+    let mut out = destination(args)?;
+    let mut products = Products::default();
+    products.add(checker)?;
+    products.write(&args.flags, &mut out, false)?;
+    let stats: Vec<_> = (checker.runs().iter())
+        .flat_map(|run| run.engine.stats())
+        .collect();
+    let stat = |name: &str| {
+        let found = stats.iter().find(|stat| stat.name == name);
+        found.map_or(0, |stat| stat.value)
+    };
+    let density = Density {
+        threads: stat("threads"),
+        sites: stat("sites"),
+        preemptive: stat("preemptive points"),
+        atomic: stat("atomic points"),
+        cooperative: stat("cooperative points"),
+        inferred: stat("inferred points"),
+    };
+    out.write(|out| write!(out, "interference density:\n{density}"))?;
+    Ok(Exit::Clean)
+}
+
+/// Tells what was found.
+pub(crate) fn conclude(
+    mut documents: Vec<Document>,
+    mut seen: Seen,
+    args: &Args,
+    last: &Path,
+) -> anyhow::Result<Exit> {
+    let mut out = destination(args)?;
+    let mut judge = Judge::new(&args.accept);
+    let shown = |report: &Report| args.all || report.rank > Rank::Low;
+    for document in &mut documents {
+        // What an earlier run has shown has been shown.
+        if args.watch.runs > 1 {
+            document.findings.retain(|report| args.watch.is_new(report));
+        }
+        judge.judge(document, shown);
+    }
     last::save(args.save.as_deref().unwrap_or(last), &documents)?;
     let accepted = judge.finish()?;
     for document in &mut documents {
@@ -246,7 +343,7 @@ fn check_files(
     let found = documents.iter().any(|one| accept::counts(one, least));
     if !args.render.is_text() {
         render::documents(&mut out, &args.render, &documents)?;
-    } else if !files.is_empty() {
+    } else if !documents.is_empty() {
         let all = over_all(&documents);
         let one = std::slice::from_ref(&all);
         render::findings(&mut out, accept::counting(&all), one)?;
@@ -257,6 +354,13 @@ fn check_files(
         }
     }
     Ok(if found { Exit::Findings } else { Exit::Clean })
+}
+
+/// A name with a number in front of its endings, which say the format.
+fn numbered(path: &Path, number: u64) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (name, endings) = name.split_once('.').unwrap_or((&name, ""));
+    path.with_file_name(format!("{name}.{number}.{endings}"))
 }
 
 /// What was found in any process, each mistake once.
@@ -274,29 +378,26 @@ fn over_all(documents: &[Document]) -> Document {
 }
 
 /// `progress` is told how many events there were.
-fn check(
+pub(crate) fn check(
     recording: &Recording,
     sources: &Options,
     spec: &Spec,
     args: &Args,
+    trace: Option<PathBuf>,
     mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
     let entries = engines::choose(&args.engine)?;
     let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
-    let mut kept = match &args.save_trace {
+    let mut kept = match &trace {
         Some(path) => Some(Destination::open(
             Some(path),
             &destination::Flags::default(),
         )?),
         None => None,
     };
-    let options = Options {
-        models: args.accept.config.models.clone(),
-        ..sources.clone()
-    };
-    for mut batch in Events::new(recording, options) {
+    for mut batch in Events::new(recording, args.options(sources)) {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }
@@ -320,7 +421,7 @@ fn program(recording: &Recording) -> Option<String> {
 }
 
 /// What could not be recorded.
-fn warnings(counters: &Counters) -> Vec<String> {
+pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |count: u64, what: &str| {
         if count > 0 {
@@ -329,7 +430,7 @@ fn warnings(counters: &Counters) -> Vec<String> {
     };
     warn(
         counters.dropped,
-        "events did not fit into --memory and were not recorded",
+        "events did not fit into --memory; the oldest were forgotten",
     );
     warn(
         counters.unseen_threads,
@@ -362,7 +463,7 @@ fn unseen_libraries(recording: &Recording) -> Vec<String> {
 
 /// How much was seen, over all processes.
 #[derive(Default)]
-struct Seen {
+pub(crate) struct Seen {
     processes: u64,
     threads: u64,
     events: u64,
@@ -373,7 +474,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn add(&mut self, counters: &Counters, events: u64) {
+    pub(crate) fn add(&mut self, counters: &Counters, events: u64) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
@@ -419,6 +520,12 @@ impl std::fmt::Display for Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn traces_of_several_processes_keep_their_format() {
+        let path = Path::new("out/t.std.zst");
+        assert_eq!(numbered(path, 42), Path::new("out/t.42.std.zst"));
+    }
 
     #[test]
     fn sizes() {

@@ -3,8 +3,8 @@
 use crate::exit::{Exit, UsageError};
 use crate::program::{self, Program};
 use crate::recorded::{self, Whose};
-use crate::{child, last, output, runtime};
-use anyhow::{Context as _, bail};
+use crate::{last, output, runtime, watch};
+use anyhow::bail;
 use atomsan_recording::Options;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -15,6 +15,7 @@ const EXAMPLES: &str = "\
 Examples:
   atomsan run ./prog                    built by `atomsan cc`, or by gcc with -fsanitize=thread
   atomsan run --save-trace t.atrace -- ./prog -v
+  atomsan run --online ./server         check while it runs, in constant memory
   atomsan run --regions src,lib ./prog  only functions written in these directories
 
 Exit status: the program's own; 66 if it succeeded and there are findings.";
@@ -51,20 +52,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
             name.display()
         );
     }
-    let recordings = recorded::directory()?;
     let mut command = Command::new(name);
     command
         .args(arguments)
-        .envs(recorded::environment(&args.recorded, recordings.path()))
         .env("LD_LIBRARY_PATH", library_path(&runtime));
-    let status = child::run(&mut command, recordings.path())
-        .with_context(|| format!("cannot run {}", name.display()))?;
-    if recorded::recordings(recordings.path())?.is_empty() {
+    let (status, found) = watch::run(&mut command, &sources, &args.recorded, &last::place()?)?;
+    let Some(found) = found else {
         output::warn(&format!("nothing was seen: {}", program.why(name)));
         return Ok(verdict(status, Exit::Clean));
-    }
-    let last = last::place()?;
-    let found = recorded::check_all(recordings.path(), &sources, &args.recorded, &last)?;
+    };
     Ok(verdict(status, found))
 }
 

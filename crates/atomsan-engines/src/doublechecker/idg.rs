@@ -40,6 +40,21 @@ pub struct Transaction {
     pub(super) reported: HashSet<(u64, u64), FxBuildHasher>,
 }
 
+impl Transaction {
+    /// A transaction that begins.
+    pub fn new(region: Option<FunctionId>, entered: SiteId, began: Occurrence) -> Transaction {
+        Transaction {
+            thread: began.event.thread,
+            region,
+            entered,
+            began,
+            ended: None,
+            log: Log::default(),
+            reported: HashSet::default(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Node {
     generation: u32,
@@ -328,13 +343,27 @@ impl Idg {
     /// be in a component again. What only they reach will be reclaimed.
     pub fn retire(&mut self, keep: usize) {
         let old = self.component.len().saturating_sub(keep);
-        for slot in self.component.drain(..old) {
-            let node = &mut self.nodes[slot as usize];
-            node.out.clear();
-            node.retired = true;
-            if let Some(transaction) = &mut node.transaction {
-                transaction.log.clear();
+        for at in 0..old {
+            self.retire_one(self.component[at]);
+        }
+        self.component.drain(..old);
+    }
+
+    /// Retires transactions: they will not be in a component again.
+    pub fn retire_all(&mut self, of: &[Tx]) {
+        for tx in of {
+            if self.get(*tx).is_some() {
+                self.retire_one(tx.slot);
             }
+        }
+    }
+
+    fn retire_one(&mut self, slot: u32) {
+        let node = &mut self.nodes[slot as usize];
+        node.out.clear();
+        node.retired = true;
+        if let Some(transaction) = &mut node.transaction {
+            transaction.log.clear();
         }
     }
 

@@ -61,6 +61,13 @@ pub struct Tx {
     pub(super) generation: u32,
 }
 
+impl Tx {
+    /// A small number that no other transaction has while this one is alive.
+    pub fn index(self) -> usize {
+        self.slot as usize
+    }
+}
+
 /// A position in a transaction's log: everything before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point {

@@ -7,7 +7,7 @@
 //! expected to be atomic, and the next function would be taken for one. The members of an atomic
 //! set are made parts of one object.
 
-use super::{Events, FxMap, Op};
+use super::{FxMap, Op, Translator};
 use crate::file::Record;
 use crate::format::FIRST;
 use crate::symbols::Symbols;
@@ -54,7 +54,7 @@ impl Annotations {
     }
 }
 
-impl Events<'_> {
+impl Translator {
     /// Finds the functions that are marked as not atomic.
     pub(super) fn find_not_atomic(&mut self) {
         for place in std::mem::take(&mut self.annotations.marked) {

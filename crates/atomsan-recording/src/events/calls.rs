@@ -27,7 +27,7 @@
 //! the user's that it calls: they are what it was given to run. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
 //! too, so that the test is the entry point.
 
-use super::{Call, Event, Events, Node, Op, Place, ROOT};
+use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
 use crate::models;
 use crate::symbols::Frame;
@@ -46,7 +46,7 @@ fn written_in(function: &str) -> &str {
         .map_or(function, |(outer, _)| outer)
 }
 
-impl Events<'_> {
+impl Translator {
     /// The place in the source that a program counter is at, as a number.
     pub(super) fn location(&mut self, pc: u64) -> u32 {
         let next = self.locations.len() as u32;
@@ -188,6 +188,23 @@ impl Events<'_> {
         });
     }
 
+    /// Functions that nothing is known of are on the stack, because there were too many.
+    pub(super) fn unnamed(&mut self, slot: usize, count: u64) {
+        let node = self.calls(slot);
+        let node = Node {
+            function: None,
+            ..self.nodes[node as usize]
+        };
+        let stack = &mut self.threads[slot].stack;
+        for _ in 0..count.min(1 << 20) {
+            stack.push(Call {
+                node: self.nodes.len() as u32,
+                ..Call::default()
+            });
+        }
+        self.nodes.push(node);
+    }
+
     /// A function of the user's is entered.
     pub(super) fn announce(&mut self, slot: usize, node: u32, function: FunctionId, site: SiteId) {
         let foreign = self.nodes[node as usize].foreign;
@@ -276,14 +293,14 @@ impl Events<'_> {
         if was == 0 && place.inlined == 0 {
             return;
         }
-        let operation = (place.location, record.kind, record.subject);
+        let operation = (place.location, record.kind as u8, record.subject);
         let back = was == place.inlined && place.line < call.line;
         let again = back || call.seen.contains(&operation);
         call.line = place.line;
         if again || was == 0 {
             call.seen.clear();
         }
-        call.seen.push(operation);
+        call.seen.insert(operation);
         call.inlined = place.inlined;
         if was == place.inlined && !again {
             return;

@@ -1,0 +1,39 @@
+//! DoubleChecker while the program runs.
+//!
+//! ```text
+//! program ──logs, edges──▶ live ──records──▶ follow ──transactions──▶ imprecise graph
+//!    ▲                      │                                              │ components
+//!    └──────── chunks ──────┘                       events ◀── replay ◀────┘
+//!                                                     └──▶ DoubleChecker ──▶ findings
+//! ```
+//!
+//! The runtime inside of the program writes a log for each thread, and an edge into it whenever
+//! memory changes its owner (`atomsan_rt::ownership`). That *is* imprecise cycle detection: every
+//! dependence between two threads is implied by edges. Here, in another process, the logs are
+//! followed as they are written and cut into transactions; edges go into the imprecise graph
+//! ([`Idg`](atomsan_engines::doublechecker::idg::Idg)), and accesses are only kept, not looked at. A
+//! transaction that cannot be in a cycle is dropped when it ends. When one is in a strongly
+//! connected component, the component's logs are made into events by the code that reads whole
+//! recordings, and the engine checks those.
+//!
+//! # Why that is the verdict of the whole recording
+//!
+//! A cycle of dependences is a cycle of edges, so it is inside of a component when the last of its
+//! transactions ends. A dependence between two transactions of the component that goes through a
+//! third one goes through one of the component as well. So the component by itself has the cycles
+//! that it has in the whole.
+//!
+//! # What is missed
+//!
+//! * Where an inlined function begins and ends is told by shared accesses only (`calls` of
+//!   `atomsan-recording`). Here, memory counts as shared from the moment that a second thread
+//!   touches it. Before, an inlined region is not cut where it should be.
+//! * A component with more transactions than [`Options::component_limit`] forgets the older half.
+//! * When what is kept exceeds [`Options::memory`], the oldest is forgotten ([`Summary::forgotten`]).
+#![forbid(unsafe_code)]
+
+mod follow;
+mod live;
+mod transactions;
+
+pub use follow::{Follower, Options, Summary};

@@ -1,0 +1,250 @@
+//! A recording that is being written: what its logs have to say so far.
+//!
+//! The file is read, not mapped: it belongs to another process, which may do with it what it
+//! likes. A log is read up to the position that its thread has published, so a record is either
+//! there as a whole or not at all. A chunk that has been read to its end goes back to the program,
+//! in the ring that `format` describes.
+
+use atomsan_recording::format::{
+    CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
+    HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
+};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Where a chunk's header says which the next one is.
+const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
+
+/// The log of one slot, as far as it has been read.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    /// Words that have been read; the first has the position `start`.
+    words: Vec<u64>,
+    start: u64,
+    /// How many of them have been taken.
+    at: usize,
+    /// The offset of the current chunk; 0 before the first.
+    chunk: u64,
+    /// The position of its first record, and the offset of the same in the file.
+    first: u64,
+    first_offset: u64,
+    /// The position from which on nothing has been read.
+    read: u64,
+    /// The position that the thread has published, when last looked at.
+    published: u64,
+}
+
+/// A recording that is being written.
+#[derive(Debug)]
+pub(crate) struct Live {
+    file: File,
+    logs: Vec<Log>,
+    returned: u64,
+    buffer: Vec<u8>,
+}
+
+impl Live {
+    /// The recording in a file; `None` if its process has not written its header yet.
+    pub(crate) fn open(path: &Path) -> io::Result<Option<Live>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let live = Live {
+            file,
+            logs: Vec::new(),
+            returned: 0,
+            buffer: Vec::new(),
+        };
+        Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
+    }
+
+    fn word(&self, offset: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        match self.file.read_exact_at(&mut bytes, offset) {
+            // The file may still be shorter than its header.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(0),
+            result => result.map(|()| u64::from_le_bytes(bytes)),
+        }
+    }
+
+    /// A word of the header.
+    pub(crate) fn counter(&self, offset: usize) -> u64 {
+        self.word(offset as u64).unwrap_or(0)
+    }
+
+    /// The memory maps of the process.
+    pub(crate) fn maps(&self) -> io::Result<String> {
+        let mut text = String::new();
+        let mut at = HEADER_SIZE as u64;
+        let top = self.word(header::TOP as u64)?;
+        while at < top {
+            let (kind, size) = (self.word(at)?, self.word(at + 8)?);
+            if kind != u64::from(CHUNK_MAGIC) | u64::from(CHUNK_MAPS) << 32 {
+                at += CHUNK_UNIT as u64;
+                continue;
+            }
+            let mut bytes = vec![0; size as usize - CHUNK_HEADER_SIZE];
+            self.file
+                .read_exact_at(&mut bytes, at + CHUNK_HEADER_SIZE as u64)?;
+            let len = bytes.iter().position(|&byte| byte == 0);
+            bytes.truncate(len.unwrap_or(bytes.len()));
+            text.push_str(&String::from_utf8_lossy(&bytes));
+            at += size;
+        }
+        Ok(text)
+    }
+
+    /// How many slots there are, the unused one included.
+    pub(crate) fn slots(&self) -> usize {
+        self.logs.len()
+    }
+
+    /// Looks how far all threads are.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        let highest = (self.word(header::HIGHEST_SLOT as u64)? as usize).min(SLOTS);
+        if self.logs.len() <= highest {
+            self.logs.resize_with(highest + 1, Log::default);
+        }
+        self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
+        let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
+        let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
+        for (log, entry) in self.logs.iter_mut().zip(entries) {
+            log.published = field(entry, entry::POSITION);
+        }
+        Ok(())
+    }
+
+    /// Looks how far one thread is.
+    pub(crate) fn look_at(&mut self, slot: usize) -> io::Result<()> {
+        let at = SLOT_ENTRIES + slot * ENTRY_SIZE + entry::POSITION;
+        let published = self.word(at as u64)?;
+        if let Some(log) = self.logs.get_mut(slot) {
+            log.published = published;
+        }
+        Ok(())
+    }
+
+    /// The position of a slot's next record that is at hand or will come; 0 if nothing is known of
+    /// the slot.
+    pub(crate) fn position(&self, slot: usize) -> u64 {
+        self.logs.get(slot).map_or(0, Log::position)
+    }
+
+    /// Whether a log goes on behind what has been taken.
+    pub(crate) fn has_more(&self, slot: usize) -> bool {
+        let log = &self.logs[slot];
+        log.at < log.words.len() || log.read < log.published
+    }
+
+    /// Takes the words at hand out, with how many of them were taken before and the position of
+    /// the first; the caller gives them back ([`Live::put`]). A word 0 ends them.
+    pub(crate) fn take(&mut self, slot: usize) -> io::Result<(Vec<u64>, usize, u64)> {
+        if self.logs[slot].at == self.logs[slot].words.len() {
+            self.read(slot)?;
+        }
+        let log = &mut self.logs[slot];
+        Ok((std::mem::take(&mut log.words), log.at, log.start))
+    }
+
+    /// Gives words back, of which so many have been taken by now.
+    pub(crate) fn put(&mut self, slot: usize, words: Vec<u64>, at: usize) {
+        let log = &mut self.logs[slot];
+        log.words = words;
+        log.at = at;
+    }
+
+    /// Reads on in a log whose words have all been taken.
+    fn read(&mut self, slot: usize) -> io::Result<()> {
+        let log = &mut self.logs[slot];
+        log.words.clear();
+        log.at = 0;
+        if log.published == 0 {
+            return Ok(());
+        }
+        if log.first == 0 {
+            let at = SLOT_ENTRIES + slot * ENTRY_SIZE + entry::FIRST_CHUNK;
+            let chunk = self.word(at as u64)?;
+            self.enter(slot, chunk)?;
+        }
+        loop {
+            let log = &self.logs[slot];
+            let (chunk, first_offset) = (log.chunk, log.first_offset);
+            if chunk == 0 || log.read >= log.published {
+                return Ok(());
+            }
+            let moved_on = log.published >= log.first + CHUNK_UNIT as u64;
+            let end = if moved_on {
+                log.first + (chunk + CHUNK_UNIT as u64 - first_offset)
+            } else {
+                log.published
+            };
+            let offset = log.read.wrapping_sub(log.first).wrapping_add(first_offset);
+            let (start, len) = (log.read, end.saturating_sub(log.read));
+            self.buffer.resize(len as usize, 0);
+            self.file.read_exact_at(&mut self.buffer, offset)?;
+            let log = &mut self.logs[slot];
+            log.start = start;
+            log.words.extend(self.buffer.chunks_exact(8).map(word));
+            log.read = end;
+            if moved_on {
+                let next = self.word(chunk + CHUNK_NEXT)?;
+                self.enter(slot, next)?;
+                self.give_back(chunk)?;
+            }
+            if !self.logs[slot].words.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Goes on with a chunk, behind its snapshot unless there is a gap before it.
+    fn enter(&mut self, slot: usize, chunk: u64) -> io::Result<()> {
+        let mut bytes = [0; CHUNK_HEADER_SIZE];
+        let log = &mut self.logs[slot];
+        log.chunk = 0;
+        if chunk == 0 {
+            return Ok(());
+        }
+        self.file.read_exact_at(&mut bytes, chunk)?;
+        if field(&bytes, 0) != u64::from(CHUNK_MAGIC) | u64::from(CHUNK_LOG) << 32 {
+            return Ok(());
+        }
+        let snapshot = field(&bytes, 16) >> 32;
+        let (position, previous) = (field(&bytes, 24), field(&bytes, 32));
+        let goes_on = log.first != 0 && previous == log.first;
+        log.chunk = chunk;
+        log.first = position;
+        log.first_offset = chunk + CHUNK_HEADER_SIZE as u64 + snapshot;
+        log.read = if goes_on {
+            position
+        } else {
+            position - snapshot
+        };
+        Ok(())
+    }
+
+    fn give_back(&mut self, chunk: u64) -> io::Result<()> {
+        let number = (chunk - HEADER_SIZE as u64) / CHUNK_UNIT as u64 + 1;
+        let at = RETURNED_RING as u64 + self.returned % RING_LEN as u64 * 8;
+        self.returned += 1;
+        self.file.write_all_at(&number.to_le_bytes(), at)
+    }
+}
+
+impl Log {
+    fn position(&self) -> u64 {
+        if self.at < self.words.len() {
+            self.start + 8 * self.at as u64
+        } else {
+            self.read
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.try_into().map_or(0, u64::from_le_bytes)
+}
+
+fn field(bytes: &[u8], offset: usize) -> u64 {
+    bytes.get(offset..offset + 8).map_or(0, word)
+}

@@ -1,0 +1,140 @@
+//! Checking while the program runs says what checking afterwards says, of the same run; what came
+//! last is known when the budget is used up; noise finds what a quiet run misses.
+
+use crate::support::{Said, command, root};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn compile(directory: &Path, name: &str) -> PathBuf {
+    let program = directory.join(name);
+    let source = root().join("tests/programs/c").join(format!("{name}.c"));
+    let mut compiler = command();
+    compiler
+        .args(["cc", "-O1"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program);
+    assert!(compiler.status().unwrap().success(), "{name}");
+    program
+}
+
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(root().join("tests/programs/c"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|ending| ending == "c"))
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+fn run(program: &Path, arguments: &[&str]) -> Said {
+    let mut run = command();
+    run.arg("run").args(arguments).arg(program);
+    run.output().unwrap().into()
+}
+
+#[test]
+fn the_same_findings_as_afterwards() {
+    let out = tempfile::tempdir().unwrap();
+    let mut both = 0;
+    for name in names() {
+        let program = compile(out.path(), &name);
+        let said = run(
+            &program,
+            &[
+                "--online",
+                "--compare",
+                "--engine",
+                "doublechecker",
+                "--noise",
+            ],
+        );
+        let line = said
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("compared"));
+        let line = line.unwrap_or_else(|| panic!("{name}: {}", said.stderr));
+        assert!(
+            line.ends_with("only online [], only offline []"),
+            "{name}: {line}"
+        );
+        both += usize::from(!line.contains("both 0"));
+    }
+    assert!(both > 2, "{both} programs with findings");
+}
+
+/// A violation that one quiet run may miss is found within 20 noisy ones.
+#[test]
+fn noise_finds_every_wrong_program() {
+    let out = tempfile::tempdir().unwrap();
+    for name in names().iter().filter(|name| name.ends_with("-wrong")) {
+        let program = compile(out.path(), name);
+        let found = (0..5).any(|seed: u32| {
+            let seed = (4 * seed).to_string();
+            let said = run(
+                &program,
+                &["--online", "--runs", "4", "--noise-seed", &seed],
+            );
+            assert!([0, 66].contains(&said.code), "{name}: {}", said.stderr);
+            assert_eq!(said.code == 66, said.stderr.contains("--noise-seed"));
+            said.code == 66
+        });
+        assert!(found, "{name}");
+    }
+}
+
+#[test]
+fn a_full_recording_forgets_its_oldest_part() {
+    let out = tempfile::tempdir().unwrap();
+    let program = compile(out.path(), "late");
+    let said = run(&program, &["--memory", "1M", "--engine", "doublechecker"]);
+    assert!(
+        said.stderr.contains("oldest were forgotten"),
+        "{}",
+        said.stderr
+    );
+    assert!(said.stderr.contains("withdraw"), "{}", said.stderr);
+    assert_eq!(said.code, 66);
+}
+
+#[test]
+fn a_first_run_tells_a_second_where_to_look() {
+    let out = tempfile::tempdir().unwrap();
+    let program = compile(out.path(), "late");
+    let file = out.path().join("first");
+    let first = file.to_str().unwrap();
+    let said = run(&program, &["--first-run", first]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains("region withdraw\n"), "{text}");
+    let said = run(
+        &program,
+        &["--engine", "doublechecker", "--second-run", first],
+    );
+    assert!(said.stderr.contains("withdraw"), "{}", said.stderr);
+    assert_eq!(said.code, 66);
+}
+
+/// What was found before a crash has been told.
+#[test]
+fn findings_survive_a_crash() {
+    let out = tempfile::tempdir().unwrap();
+    let source = root().join("tests/programs/c/late.c");
+    let text = fs::read_to_string(source).unwrap();
+    let (source, program) = (out.path().join("crash.c"), out.path().join("crash"));
+    let crash = text.replace("return 0;\n}\n", "*(volatile int *)8 = 1;\n}\n");
+    assert_ne!(crash, text);
+    fs::write(&source, crash).unwrap();
+    let mut compiler = command();
+    compiler
+        .args(["cc", "-O1"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program);
+    assert!(compiler.status().unwrap().success());
+    let said = run(&program, &["--online"]);
+    assert!(said.stderr.contains("withdraw"), "{}", said.stderr);
+    assert_eq!(said.code, 128 + 11);
+}
