@@ -56,20 +56,23 @@ pub fn transactions(trace: &Trace) -> Vec<usize> {
     result
 }
 
-/// The outermost region in which an event happens.
+/// The outermost region in which an event happens. The end of a region that was split right before
+/// is behind it: there is nothing in the second part.
 pub fn region(trace: &Trace, index: u64) -> Option<FunctionId> {
     let of_thread = |event: &&Event| event.thread == trace.events[index as usize].thread;
     let mut open = Vec::new();
-    let mut ends = false;
+    let (mut ends, mut split) = (false, false);
     for event in trace.events[..=index as usize].iter().filter(of_thread) {
         if std::mem::take(&mut ends) {
             open.pop();
         }
         match event.op {
             Op::Begin(region) => open.push(region),
+            Op::End if open.len() == 1 && split => open.clear(),
             Op::End => ends = true,
             _ => {}
         }
+        split = matches!(event.op, Op::Wait(_) | Op::Arrive(_) | Op::Yield);
     }
     open.first().copied()
 }
