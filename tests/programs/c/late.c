@@ -1,11 +1,13 @@
-// finding: withdraw 35 38
+// finding: withdraw 43 46
 // Much that is right comes first: a small budget has forgotten it when the mistake is made.
 #include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long table[512];
 static long balance = 1000;
-static int turn;
+static int to_first[2], to_second[2];
 
 static void fill(long at) {
     pthread_mutex_lock(&lock);
@@ -26,15 +28,21 @@ static void set(long now) {
     pthread_mutex_unlock(&lock);
 }
 
-static void wait_for(int what) {
-    while (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) != what)
-        ;
+static void tell(int *other) {
+    if (write(other[1], "", 1) != 1)
+        abort();
+}
+
+static void hear(int *from) {
+    char word;
+    if (read(from[0], &word, 1) != 1)
+        abort();
 }
 
 static void withdraw(long amount) {
     long now = look();
-    __atomic_store_n(&turn, 1, __ATOMIC_RELEASE);
-    wait_for(2);
+    tell(to_second);
+    hear(to_first);
     set(now - amount);
 }
 
@@ -48,14 +56,16 @@ static void *first(void *arg) {
 static void *second(void *arg) {
     for (long at = 0; at < 40000; at++)
         fill(at);
-    wait_for(1);
+    hear(to_second);
     set(look() + 1);
-    __atomic_store_n(&turn, 2, __ATOMIC_RELEASE);
+    tell(to_first);
     return arg;
 }
 
 int main(void) {
     pthread_t threads[2];
+    if (pipe(to_first) || pipe(to_second))
+        return 1;
     pthread_create(&threads[0], 0, first, 0);
     pthread_create(&threads[1], 0, second, 0);
     pthread_join(threads[0], 0);

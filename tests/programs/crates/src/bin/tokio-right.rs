@@ -12,7 +12,6 @@ async fn add(shared: &Shared, value: u64) {
     let mut count = shared.count.lock().await;
     count.0 += value;
     count.1 = count.0 * 2;
-    drop(count);
     shared.table.write().await.push(value);
 }
 
