@@ -99,6 +99,12 @@ const END: &str = "<!-- end of the table -->\n";
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let quick = arguments.contains(&"--quick");
+    let known = |name: &&&str| !name.starts_with('-') || **name == "--quick";
+    if let Some(unknown) = arguments.iter().find(|name| !known(name)) {
+        return Err(
+            format!("no option `{unknown}`; there is --quick, and names of drivers").into(),
+        );
+    }
     let names: Vec<&str> = (arguments.iter().copied())
         .filter(|name| !name.starts_with("--"))
         .collect();

@@ -59,9 +59,9 @@ struct Place {
     line: u32,
     /// The place in the source, with everything that is inlined.
     location: u32,
-    /// Whether it is in a function that waits for other threads ([`models::waits`]).
+    /// Whether it is in a function that waits for other threads ([`waits`](crate::models::waits)).
     waits: bool,
-    /// Whether it is in a function that deals with a scope of threads ([`models::scopes`]).
+    /// Whether it is in a function that deals with a scope of threads ([`scopes`](crate::models::scopes)).
     scopes: bool,
 }
 
