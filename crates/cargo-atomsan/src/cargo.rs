@@ -72,6 +72,16 @@ Examples:
     )]
     Run(Box<Passed>),
 
+    /// Run a program and print where other threads matter to it, and its interference density
+    #[command(
+        override_usage = "cargo atomsan yields [OPTIONS] [CARGO OPTIONS] [-- PROGRAM OPTIONS]",
+        after_help = "\
+Examples:
+  cargo atomsan yields
+  cargo atomsan yields --release --bin server -- --port 0"
+    )]
+    Yields(Box<Passed>),
+
     /// Run the tests by cargo-nextest, each in a process of its own
     #[command(
         override_usage = "cargo atomsan nextest [OPTIONS] run [NEXTEST OPTIONS]",
@@ -163,6 +173,7 @@ impl Args {
         match &mut self.command {
             Subcommand::Test(passed)
             | Subcommand::Run(passed)
+            | Subcommand::Yields(passed)
             | Subcommand::Nextest(passed)
             | Subcommand::Bench(passed) => {
                 let start = Options::read(&passed.arguments).directory();
@@ -173,11 +184,15 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
+pub(crate) fn run(args: &mut Args) -> anyhow::Result<Exit> {
     runtime::directory()?;
-    match &args.command {
+    match &mut args.command {
         Subcommand::Test(passed) => checked("test", passed),
         Subcommand::Run(passed) => checked("run", passed),
+        Subcommand::Yields(passed) => {
+            passed.recorded.ask_for_yields();
+            checked("run", passed)
+        }
         Subcommand::Nextest(passed) => checked("nextest", passed),
         Subcommand::Bench(passed) => checked("bench", passed),
         Subcommand::Build(plain) => {

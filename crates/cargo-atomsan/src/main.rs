@@ -166,7 +166,7 @@ fn run_command(cli: Cli) -> anyhow::Result<Exit> {
         }
         Command::Explain(args) => explain::run(&args),
         Command::Recorded(args) => recorded::run(&args),
-        Command::Cargo(args) => cargo::run(&args),
+        Command::Cargo(mut args) => cargo::run(&mut args),
         Command::Cc(args) => cc::run(Language::C, &args.arguments),
         Command::Cpp(args) => cc::run(Language::Cpp, &args.arguments),
     }
