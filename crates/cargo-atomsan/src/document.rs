@@ -60,6 +60,22 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
     }
 }
 
+/// Adds what was found in functions that nothing had been found in, when what had been found was
+/// taken as not atomic ([`atomsan_engines::demotion`]).
+pub(crate) fn further(document: &mut Document, checker: &Checker) {
+    let known = |report: &Report| {
+        let function = &report.culprit.function;
+        let mut findings = document.findings.iter();
+        findings.any(|finding| finding.culprit.function == *function)
+    };
+    let mut new = reports(checker, &document.threads);
+    new.retain(|report| report.culprit.function.is_some() && !known(report));
+    document.findings.append(&mut new);
+    document
+        .findings
+        .sort_by_key(|report| std::cmp::Reverse(report.rank));
+}
+
 /// All findings by name, the worst first.
 fn reports(checker: &Checker, threads: &[Thread]) -> Vec<Report> {
     let findings = (checker.runs().iter()).flat_map(|run| fold(run.findings.list()));

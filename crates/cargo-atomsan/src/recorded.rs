@@ -3,7 +3,7 @@
 use crate::accept::{self, Judge};
 use crate::check;
 use crate::destination::{self, Destination};
-use crate::document::{About, document};
+use crate::document::{About, document, further};
 use crate::engines;
 use crate::exit::Exit;
 use crate::last;
@@ -15,6 +15,7 @@ use crate::{online, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::cooperability::density::Density;
+use atomsan_engines::demotion::demote;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
@@ -256,14 +257,14 @@ fn check_files(
             Some(_) => numbered(path, recording.counters().pid),
             None => path.clone(),
         });
-        let checker = check(&recording, sources, &spec, args, trace, |events| {
+        let mut checker = check(&recording, sources, &spec, args, trace, |events| {
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
         if args.yields {
             return tell_yields(&checker, args);
         }
-        let document = document(
+        let mut document = document(
             &checker,
             About {
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
@@ -275,11 +276,23 @@ fn check_files(
         );
         seen.add(&counters, checker.events());
         seen.warn(counters.pid, unseen_libraries(&recording));
+        let mut refined = spec.clone();
+        for _ in 1..PASSES {
+            if !demote(&checker, &mut refined) {
+                break;
+            }
+            checker = check(&recording, sources, &refined, args, None, |_| {})?;
+            further(&mut document, &checker);
+        }
         documents.push(document);
     }
     drop(progress);
     conclude(documents, seen, args, last)
 }
+
+/// How often a recording is checked: once, and again while what was found shows functions not to be
+/// atomic that were expected to be. Nested mistakes are rare.
+const PASSES: usize = 3;
 
 /// Where results go.
 fn destination(args: &Args) -> anyhow::Result<Output> {

@@ -262,7 +262,10 @@ fn regions_are_those_of_the_workspace_and_of_who_is_named() {
 
 #[test]
 fn yields_are_the_places_where_other_threads_matter() {
-    let said = cargo(&shop(), &["yields", "--noise", "--regions", "all", "-q", "-p", "app"]);
+    let said = cargo(
+        &shop(),
+        &["yields", "--noise", "--regions", "all", "-q", "-p", "app"],
+    );
     assert!(said.stderr.contains("yield at "), "{}", said.stderr);
     assert!(
         said.stderr.contains("interference density"),
