@@ -55,6 +55,8 @@ struct Clocks {
     threads: HashMap<u64, Clock, FxBuildHasher>,
     /// The thread that each slot is the log of.
     numbers: Vec<u64>,
+    /// What it knew, when it started, of the threads that were in its slot before.
+    inherited: Vec<u32>,
 }
 
 impl Clocks {
@@ -66,7 +68,9 @@ impl Clocks {
         };
         Clocks {
             clocks: (0..slots).map(clock).collect(),
-            numbers: vec![u64::MAX; slots],
+            // Before it starts, a slot's thread is nobody else's.
+            numbers: (0..slots as u64).map(|slot| u64::MAX - slot).collect(),
+            inherited: vec![0; slots],
             ..Clocks::default()
         }
     }
@@ -99,6 +103,7 @@ impl Clocks {
         if clock.len() <= slot {
             clock.resize(slot + 1, 0);
         }
+        self.inherited[slot] = clock[slot];
         clock[slot] = time + 1;
         self.clocks[slot] = clock;
     }
@@ -125,6 +130,8 @@ impl Clocks {
 #[derive(Debug)]
 struct Way {
     slot: u32,
+    /// The thread, for slots are used again.
+    number: u64,
     /// The slot's own time, by all synchronisation.
     time: u32,
     /// The slot's own time, by starts and joins.
@@ -259,11 +266,16 @@ impl Survey {
             return;
         }
         let (clocks, periods) = (&self.clocks, &self.periods);
+        let number = clocks.numbers.get(slot).copied().unwrap_or(u64::MAX);
         let suspicious = |way: &Way| {
             let other = way.slot as usize;
-            other != slot
+            let by_start = match other == slot {
+                true => periods.inherited[slot] >= way.period,
+                false => periods.after(slot, other, way.period),
+            };
+            way.number != number
                 && (way.writes || writes)
-                && !periods.after(slot, other, way.period)
+                && !by_start
                 && (!clocks.after(slot, other, way.time)
                     || way.held.iter().any(|lock| held.contains(lock)))
         };
@@ -274,14 +286,14 @@ impl Survey {
             };
             return;
         }
-        let same = |way: &&mut Way| {
-            way.slot as usize == slot && way.writes == writes && *way.held == *held
-        };
+        let same =
+            |way: &&mut Way| way.number == number && way.writes == writes && *way.held == *held;
         let (time, period) = (clocks.now(slot), periods.now(slot));
         match state.ways.iter_mut().find(same) {
             Some(way) => (way.time, way.period) = (time, period),
             None => state.ways.push(Way {
                 slot: slot as u32,
+                number,
                 time,
                 period,
                 writes,
@@ -379,6 +391,28 @@ mod tests {
         assert!(!survey(locked(&L)));
         assert!(survey(locked(&[])), "the lock has nothing to do with it");
         assert!(!survey(|survey| survey.access(1, X, true, false, &[])));
+    }
+
+    /// The first of two workers may be over before the second one starts, in its slot.
+    #[test]
+    fn a_slot_that_is_used_again_is_another_thread() {
+        let workers = |joined: bool| {
+            move |survey: &mut Survey| {
+                survey.record(0, &record(Kind::ThreadStart, 0), &[]);
+                survey.record(0, &record(Kind::Fork, 7), &[]);
+                survey.record(1, &record(Kind::ThreadStart, 7), &[]);
+                survey.access(1, X, true, true, &L);
+                survey.record(1, &record(Kind::ThreadEnd, 0), &[]);
+                if joined {
+                    survey.record(0, &record(Kind::Join, 7), &[]);
+                }
+                survey.record(0, &record(Kind::Fork, 8), &[]);
+                survey.record(1, &record(Kind::ThreadStart, 8), &[]);
+                survey.access(1, X, true, true, &L);
+            }
+        };
+        assert!(!survey(workers(false)));
+        assert!(survey(workers(true)));
     }
 
     #[test]
