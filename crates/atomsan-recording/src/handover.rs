@@ -267,15 +267,15 @@ impl Survey {
         }
         let (clocks, periods) = (&self.clocks, &self.periods);
         let number = clocks.numbers.get(slot).copied().unwrap_or(u64::MAX);
+        let by_start = |way: &Way| match way.slot as usize {
+            other if other == slot => periods.inherited[slot] >= way.period,
+            other => periods.after(slot, other, way.period),
+        };
         let suspicious = |way: &Way| {
             let other = way.slot as usize;
-            let by_start = match other == slot {
-                true => periods.inherited[slot] >= way.period,
-                false => periods.after(slot, other, way.period),
-            };
             way.number != number
                 && (way.writes || writes)
-                && !by_start
+                && !by_start(way)
                 && (!clocks.after(slot, other, way.time)
                     || way.held.iter().any(|lock| held.contains(lock)))
         };
@@ -286,11 +286,14 @@ impl Survey {
             };
             return;
         }
-        let same =
-            |way: &&mut Way| way.number == number && way.writes == writes && *way.held == *held;
+        // Who comes after the slot's last thread in every schedule speaks for it as well.
+        let same = |way: &&mut Way| {
+            let own = way.number == number || way.slot as usize == slot && by_start(way);
+            own && way.writes == writes && *way.held == *held
+        };
         let (time, period) = (clocks.now(slot), periods.now(slot));
         match state.ways.iter_mut().find(same) {
-            Some(way) => (way.time, way.period) = (time, period),
+            Some(way) => (way.number, way.time, way.period) = (number, time, period),
             None => state.ways.push(Way {
                 slot: slot as u32,
                 number,
