@@ -21,7 +21,8 @@ fn collected(total: &Mutex<Vec<u64>>, count: &AtomicU64) -> usize {
     rayon::scope(|scope| {
         for part in 0..8 {
             scope.spawn(move |_| {
-                total.lock().unwrap().push(part);
+                let mut total = total.lock().unwrap();
+                total.push(part);
                 count.fetch_add(1, Ordering::Relaxed);
             });
         }
