@@ -34,7 +34,7 @@ use rustc_hash::FxBuildHasher;
 /// With more slots than this the clocks cost too much, and nothing is left out.
 const SLOTS: usize = 256;
 /// How many different ways of accessing a variable are remembered.
-const WAYS: usize = 16;
+const WAYS: usize = 64;
 
 type Clock = Vec<u32>;
 
