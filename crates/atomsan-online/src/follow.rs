@@ -5,6 +5,7 @@
 //! only where transactions begin and end: outside of all regions, and where a region's function
 //! is left. In between, records are copied.
 
+use crate::first::First;
 use crate::live::Live;
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
@@ -35,8 +36,8 @@ pub struct Options {
     pub memory: usize,
     /// How many transactions a component may have before the older half is forgotten.
     pub component_limit: usize,
-    /// Whether this is a first run: the logs have no accesses, and components are not checked but
-    /// told ([`Follower::static_info`]).
+    /// Whether this is a first run: the logs have nothing but edges, and components are not checked
+    /// but told ([`Follower::static_info`]).
     pub first_run: bool,
     /// Whether everything that was read is kept, for [`Follower::recording`].
     pub keep_all: bool,
@@ -118,7 +119,7 @@ pub struct Follower {
     shared: HashSet<u64, FxBuildHasher>,
     kept: Kept,
     records: u64,
-    found: StaticInfo,
+    first: Option<First>,
 }
 
 impl std::fmt::Debug for Follower {
@@ -143,7 +144,8 @@ impl Follower {
         };
         Ok(Some(Follower {
             checker: Checker::new(Names::new(options.spec.clone()), engine(), false),
-            transactions: Transactions::new(!options.first_run),
+            transactions: Transactions::default(),
+            first: options.first_run.then(First::default),
             options,
             live,
             maps: String::new(),
@@ -153,12 +155,14 @@ impl Follower {
             shared: HashSet::default(),
             kept: Kept::default(),
             records: 0,
-            found: StaticInfo::default(),
         }))
     }
 
     /// Follows all logs as far as they are written now; whether there was anything.
     pub fn advance(&mut self) -> io::Result<bool> {
+        if let Some(first) = &mut self.first {
+            return first.advance(&mut self.live, &self.options);
+        }
         let before = self.records;
         self.see_threads()?;
         let slots = self.threads.len();
@@ -207,6 +211,9 @@ impl Follower {
 
     /// The program has ended, and so do all transactions that are open.
     pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(first) = &mut self.first {
+            return first.finish(&mut self.live, &self.options);
+        }
         while self.advance()? {}
         for slot in 1..self.threads.len() {
             self.transactions.close(slot);
@@ -467,21 +474,6 @@ impl Follower {
     fn check(&mut self) {
         let mut words = 0;
         for component in self.transactions.components() {
-            if self.options.first_run {
-                let names = self.checker.names();
-                for region in self.transactions.regions(&component) {
-                    match region {
-                        Some(region) => {
-                            let name = names.function_name(region);
-                            self.found.regions.insert((&*name).into());
-                        }
-                        None => self.found.unary = true,
-                    }
-                }
-                words += 64 * component.len();
-                self.limit(&component);
-                continue;
-            }
             let recording = Recording::of_pieces(self.transactions.logs(&component), "");
             words += recording.len() / 8;
             let Some(translator) = &mut self.translator else {
@@ -505,8 +497,9 @@ impl Follower {
     }
 
     /// What a first run tells the second.
-    pub fn static_info(&self) -> &StaticInfo {
-        &self.found
+    pub fn static_info(&self) -> StaticInfo {
+        let first = self.first.as_ref();
+        first.map(|first| first.found.clone()).unwrap_or_default()
     }
 
     /// What has been found so far.
@@ -526,7 +519,7 @@ impl Follower {
                 interrupted: counter(header::INTERRUPTED),
                 exited: counter(header::EXITED) != 0,
             },
-            records: self.records,
+            records: self.first.as_ref().map_or(self.records, |first| first.edges),
             forgotten: self.transactions.counts.forgotten,
         }
     }
@@ -534,6 +527,13 @@ impl Follower {
     /// What was counted.
     pub fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
+        if let Some(first) = &self.first {
+            return vec![
+                stat("IDG edges", first.edges),
+                stat("ICD SCCs", first.components),
+                stat("waits of the program", self.live.counter(header::WAITS)),
+            ];
+        }
         let counts = &self.transactions.counts;
         vec![
             stat("records", self.records),
@@ -562,6 +562,6 @@ impl Follower {
 
     /// The memory map of the process.
     pub fn maps(&self) -> &str {
-        &self.maps
+        self.first.as_ref().map_or(&self.maps, First::maps)
     }
 }

@@ -32,6 +32,7 @@
 //! * When what is kept exceeds [`Options::memory`], the oldest is forgotten ([`Summary::forgotten`]).
 #![forbid(unsafe_code)]
 
+mod first;
 mod follow;
 mod live;
 mod transactions;

@@ -6,8 +6,9 @@
 //! in the ring that `format` describes.
 
 use atomsan_recording::format::{
-    CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
+    CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
+    ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES, SLOTS, call,
+    entry, header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -34,6 +35,8 @@ pub(crate) struct Log {
     read: u64,
     /// The position that the thread has published, when last looked at.
     published: u64,
+    /// In a first run: the number of its transaction, when last looked at; before that.
+    clock: u64,
 }
 
 /// A recording that is being written.
@@ -112,6 +115,47 @@ impl Live {
             log.published = field(entry, entry::POSITION);
         }
         Ok(())
+    }
+
+    /// Looks at the clocks of all threads. What their logs say of transactions that are over by
+    /// then is there when one [looks](Live::look) afterwards.
+    pub(crate) fn look_at_clocks(&mut self) -> io::Result<()> {
+        self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
+        let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
+        let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
+        for (log, entry) in self.logs.iter_mut().zip(entries) {
+            log.clock = field(entry, entry::CLOCK);
+        }
+        Ok(())
+    }
+
+    /// A slot's clock, when last looked at.
+    pub(crate) fn clock(&self, slot: usize) -> u64 {
+        self.logs.get(slot).map_or(0, |log| log.clock)
+    }
+
+    /// The calls that the program has asked for, with their places: all of them, with their
+    /// answers.
+    pub(crate) fn calls(&self) -> io::Result<Vec<(usize, [u64; 3])>> {
+        let mut bytes = vec![0; CALLS_LEN * CALL_SIZE];
+        self.file.read_exact_at(&mut bytes, CALLS as u64)?;
+        let calls = bytes.chunks_exact(CALL_SIZE).enumerate();
+        Ok(calls
+            .filter(|(_, entry)| field(entry, call::FUNCTION) != 0)
+            .map(|(at, entry)| {
+                let words = [call::CALL, call::FUNCTION, call::ANSWER];
+                (at, words.map(|offset| field(entry, offset)))
+            })
+            .collect())
+    }
+
+    /// Answers for a call.
+    pub(crate) fn answer(&self, at: usize, (answer, inlined): (u64, u64)) -> io::Result<()> {
+        let at = (CALLS + at * CALL_SIZE) as u64;
+        let inlined = inlined.to_le_bytes();
+        self.file.write_all_at(&inlined, at + call::INLINED as u64)?;
+        let answer = answer.to_le_bytes();
+        self.file.write_all_at(&answer, at + call::ANSWER as u64)
     }
 
     /// Looks how far one thread is.

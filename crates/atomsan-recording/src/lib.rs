@@ -10,6 +10,7 @@
 //! * [`symbols`]: what the program counters stand for.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
 //! * [`own_models`]: what a user says of further ones.
+//! * [`answers`]: what a program that runs is told of its functions.
 //! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
 //! * [`whose`]: whose a function is.
@@ -17,6 +18,7 @@
 //! * [`events`]: all of it put together.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod atomics;
 pub mod cells;
 pub mod events;

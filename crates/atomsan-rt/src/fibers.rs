@@ -25,11 +25,12 @@ extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
         thread.append_step(Kind::Fork, number, pc);
         thread.position()
     });
-    let word = platform::thread_word();
+    let (word, mine) = (platform::thread_word(), thread.mine.get());
     let parent = position.map(|position| (thread.slot.get(), position));
     // Where its stack is going to be is not known.
     let fiber = thread::register(number, parent, || (0, 0));
     platform::set_thread_word(word);
+    platform::set_owner_word(mine);
     fiber.map_or(null(), core::ptr::from_ref)
 }
 
@@ -48,6 +49,7 @@ unsafe extern "C-unwind" fn switch_to(fiber: *const Thread, flags: u32, pc: u64)
         next.work(|| next.after_position(thread.slot.get(), position));
     }
     platform::set_thread_word(fiber as usize);
+    platform::set_owner_word(next.mine.get());
 }
 
 /// # Safety

@@ -82,7 +82,7 @@ pub(crate) static MASKS: [AtomicU64; 64] = {
 };
 
 /// Whether accesses are left out of the logs, and only make edges: the first of two runs.
-static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
+pub(crate) static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// From now on, no accesses are logged, and it is enough for one that the thread owns the granule.
 /// To be called before anything is logged.
@@ -95,7 +95,7 @@ pub(crate) fn log_no_accesses() {
 
 /// Whether no accesses are logged.
 #[inline(always)]
-fn is_order_only() -> bool {
+pub(crate) fn is_order_only() -> bool {
     ORDER_ONLY.load(Ordering::Relaxed)
 }
 

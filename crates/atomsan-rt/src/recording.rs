@@ -13,7 +13,7 @@
 //! ring has room for, so nobody overtakes anybody.
 
 use crate::format::{
-    self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
+    self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
 use crate::platform;
@@ -26,6 +26,8 @@ static SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
+/// There is a follower.
+const FOLLOWED: u64 = 1;
 /// The follower has been given up.
 const GONE: u64 = 2;
 
@@ -51,7 +53,8 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool 
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let ring = || platform::allocate_file(at, RETURNED_RING, RING_LEN * 8);
+    let tables = CALLS - RETURNED_RING + CALLS_LEN * CALL_SIZE;
+    let ring = || platform::allocate_file(at, RETURNED_RING, tables);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -98,8 +101,20 @@ pub(crate) fn position(slot: u32) -> &'static AtomicU64 {
     slot_entry(slot, entry::POSITION)
 }
 
-fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
+/// A word of a slot's entry.
+#[inline]
+pub(crate) fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
     counter(SLOT_ENTRIES + (slot as usize).min(SLOTS) * ENTRY_SIZE + field)
+}
+
+/// Whether a follower is there, as far as is known.
+pub(crate) fn is_followed() -> bool {
+    counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
+}
+
+/// Nobody waits for the follower any more.
+pub(crate) fn give_up() {
+    counter(header::FOLLOWED).store(GONE, Ordering::Relaxed);
 }
 
 /// A fresh part of the file, `size` bytes; its offset.
@@ -232,7 +247,7 @@ fn room() -> Option<usize> {
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
     }
-    followed.store(GONE, Ordering::Relaxed);
+    give_up();
     None
 }
 

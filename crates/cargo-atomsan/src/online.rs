@@ -118,7 +118,7 @@ impl Watch<'_> {
         let mut first_run = StaticInfo::default();
         for process in self.processes.values_mut() {
             process.follower.finish()?;
-            first_run.unite(process.follower.static_info().clone());
+            first_run.unite(process.follower.static_info());
             let summary = process.follower.summary();
             let mut counters = summary.counters;
             counters.dropped += summary.forgotten;
