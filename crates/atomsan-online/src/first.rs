@@ -106,14 +106,12 @@ impl First {
 
     /// Answers what the program has asked; whether there was anything.
     fn answer(&mut self, live: &Live, options: &Options) -> io::Result<bool> {
+        let before = self.answered;
         let asked = live.counter(header::ASKED);
-        if asked == self.answered {
-            return Ok(false);
-        }
-        for (at, [from, function, answer]) in live.calls()? {
-            if answer != 0 {
-                continue;
-            }
+        while self.answered < asked
+            && let Some(at) = live.asked(self.answered)?
+        {
+            let (from, function) = live.call(at)?;
             if self.answers(live, options)?.is_unknown(from, function) && self.maps != live.maps()? {
                 // A library has been loaded since.
                 self.answers = None;
@@ -122,7 +120,7 @@ impl First {
             live.answer(at, said)?;
             self.answered += 1;
         }
-        Ok(true)
+        Ok(self.answered > before)
     }
 
     /// Reads what is at hand of a log; whether there was anything.
@@ -232,21 +230,15 @@ impl First {
                 self.idg.retire(options.component_limit / 2);
             }
         }
-        if new.is_empty() {
-            return Ok(());
-        }
-        let calls = live.calls()?;
         for number in new {
             let Some(region) = number.checked_sub(1) else {
                 self.found.unary = true;
                 continue;
             };
             let (place, which) = (region as usize / 4, u64::from(region % 4));
-            if let Ok(at) = calls.binary_search_by_key(&place, |call| call.0) {
-                let [from, function, _] = calls[at].1;
-                let name = self.answers(live, options)?.name(from, function, which);
-                self.found.regions.extend(name.as_deref().map(Box::from));
-            }
+            let (from, function) = live.call(place)?;
+            let name = self.answers(live, options)?.name(from, function, which);
+            self.found.regions.extend(name.as_deref().map(Box::from));
         }
         Ok(())
     }

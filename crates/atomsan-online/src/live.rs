@@ -6,9 +6,9 @@
 //! in the ring that `format` describes.
 
 use atomsan_recording::format::{
-    CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES, SLOTS, call,
-    entry, header,
+    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS,
+    CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
+    SLOTS, call, entry, header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -134,19 +134,17 @@ impl Live {
         self.logs.get(slot).map_or(0, |log| log.clock)
     }
 
-    /// The calls that the program has asked for, with their places: all of them, with their
-    /// answers.
-    pub(crate) fn calls(&self) -> io::Result<Vec<(usize, [u64; 3])>> {
-        let mut bytes = vec![0; CALLS_LEN * CALL_SIZE];
-        self.file.read_exact_at(&mut bytes, CALLS as u64)?;
-        let calls = bytes.chunks_exact(CALL_SIZE).enumerate();
-        Ok(calls
-            .filter(|(_, entry)| field(entry, call::FUNCTION) != 0)
-            .map(|(at, entry)| {
-                let words = [call::CALL, call::FUNCTION, call::ANSWER];
-                (at, words.map(|offset| field(entry, offset)))
-            })
-            .collect())
+    /// The place in the table of the call that the program has asked for at this turn, if it has.
+    pub(crate) fn asked(&self, turn: u64) -> io::Result<Option<usize>> {
+        let at = ASKED_LIST as u64 + turn % CALLS_LEN as u64 * 8;
+        Ok((self.word(at)? as usize).checked_sub(1))
+    }
+
+    /// The call at a place of the table: where it is, and what is called.
+    pub(crate) fn call(&self, at: usize) -> io::Result<(u64, u64)> {
+        let at = (CALLS + at % CALLS_LEN * CALL_SIZE) as u64;
+        let from = self.word(at + call::CALL as u64)?;
+        Ok((from, self.word(at + call::FUNCTION as u64)?))
     }
 
     /// Answers for a call.

@@ -60,8 +60,11 @@ pub const CALLS: usize = RETURNED_RING + RING_LEN * 8;
 pub const CALLS_LEN: usize = 1 << 13;
 /// Size of a call in the table.
 pub const CALL_SIZE: usize = 32;
+/// Where the places of calls in the table are, plus 1, in the order in which they were entered: words
+/// of 64 bits, 0 while one is being entered.
+pub const ASKED_LIST: usize = CALLS + CALLS_LEN * CALL_SIZE;
 /// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`].
-pub const HEADER_SIZE: usize = CALLS + CALLS_LEN * CALL_SIZE;
+pub const HEADER_SIZE: usize = ASKED_LIST + CALLS_LEN * 8;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
 /// Size of a [`ChunkHeader`].

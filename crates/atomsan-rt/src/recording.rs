@@ -13,7 +13,7 @@
 //! ring has room for, so nobody overtakes anybody.
 
 use crate::format::{
-    self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
+    self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
 use crate::platform;
@@ -53,8 +53,7 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool 
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let tables = CALLS - RETURNED_RING + CALLS_LEN * CALL_SIZE;
-    let ring = || platform::allocate_file(at, RETURNED_RING, tables);
+    let ring = || platform::allocate_file(at, RETURNED_RING, HEADER_SIZE - RETURNED_RING);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;

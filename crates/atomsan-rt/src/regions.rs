@@ -23,7 +23,8 @@
 //! it, or with the function that it is inlined into.
 
 use crate::format::{
-    CALL_SIZE, CALLS, CALLS_LEN, Kind, LOW, answer, call, entry, first_word, header, region,
+    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, Kind, LOW, answer, call, entry, first_word, header,
+    region,
 };
 use crate::thread::{Frame, Thread};
 use crate::{platform, recording, start};
@@ -106,7 +107,8 @@ fn enter_call(mut at: usize, from: u64, function: u64) -> Option<(usize, u64)> {
         at = (at + 1) % CALLS_LEN;
     }
     field(at, call::FUNCTION).store(function, Ordering::Release);
-    asked.fetch_add(1, Ordering::AcqRel);
+    let turn = asked.fetch_add(1, Ordering::AcqRel) as usize % CALLS_LEN;
+    recording::counter(ASKED_LIST + 8 * turn).store(at as u64 + 1, Ordering::Release);
     wait_for_answer(at)
 }
 
