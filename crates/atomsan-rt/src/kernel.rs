@@ -218,7 +218,7 @@ impl Actor {
             let outcome = perform(truth.value(address));
             let write = !matches!(outcome, Outcome::Load(_) | Outcome::Failed(_));
             let access = truth.access(self.name, address, 8, write, true);
-            ((copy(&outcome), access), outcome)
+            ((outcome, access), outcome)
         });
         let log = (self.thread.slot.get(), from, self.thread.position());
         self.truth.lock().unwrap().accesses[access].log = log;
@@ -336,16 +336,6 @@ impl Actor {
         if seen {
             self.thread.after_position(slot, end);
         }
-    }
-}
-
-fn copy(outcome: &Outcome) -> Outcome {
-    match *outcome {
-        Outcome::Load(value) => Outcome::Load(value),
-        Outcome::Store(value) => Outcome::Store(value),
-        Outcome::Rmw(before, after) => Outcome::Rmw(before, after),
-        Outcome::Swapped(before, after) => Outcome::Swapped(before, after),
-        Outcome::Failed(value) => Outcome::Failed(value),
     }
 }
 

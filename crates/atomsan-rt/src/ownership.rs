@@ -314,6 +314,11 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.after(slot_of(word));
                 read_shared(thread)
             }
+            // The last writer may hold the lock again, together with others.
+            WRITE_EXCLUSIVE if !write && bytes == 0 => {
+                thread.after(slot_of(word));
+                read_shared(thread)
+            }
             _ => {
                 order_after(thread, word, write);
                 owned(thread, state) | logged
@@ -401,6 +406,7 @@ fn wait_for(shadow: &AtomicU64) -> u64 {
 }
 
 /// What an atomic operation did.
+#[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     /// Loaded this.
     Load(u64),
