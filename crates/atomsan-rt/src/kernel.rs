@@ -427,6 +427,27 @@ fn any_program_with_locks_for_readers_and_writers() {
 }
 
 #[test]
+fn two_readers_meet_at_a_new_lock() {
+    explore(400, || {
+        run(|first| {
+            let lock = Arc::new(RwLock::new(variable(0)));
+            let children: Vec<Child> = (0..2)
+                .map(|_| {
+                    let lock = lock.clone();
+                    first.spawn(false, move |actor| {
+                        actor.holding(&lock, false, || actor.read(variable(1)));
+                    })
+                })
+                .collect();
+            children
+                .into_iter()
+                .for_each(|child| first.join(false, child));
+            first.holding(&lock, true, || first.write(variable(1)));
+        });
+    });
+}
+
+#[test]
 fn any_program_whose_synchronisation_is_not_seen() {
     explore(2000, || {
         run(|first| {
