@@ -48,6 +48,8 @@ struct Node {
     foreign: Option<FunctionId>,
     /// An address in the function.
     code: u64,
+    /// Where it was called: the chain, and the return address.
+    caller: (u32, u64),
 }
 
 /// What is known of a place in a chain of calls.
@@ -219,6 +221,7 @@ impl Translator {
                 place: Place::default(),
                 foreign: None,
                 code: 0,
+                caller: (ROOT, 0),
             }],
             children: FxMap::default(),
             inlined: vec![Vec::new()],
@@ -755,7 +758,7 @@ impl Translator {
             if let Some(object) = self.forget_block(range.start) {
                 self.emit(slot, site, Op::Free(object));
             }
-        } else if let Some(object) = self.note_block(&range, site, shared) {
+        } else if let Some(object) = self.note_block(&range, (chain, record.pc()), site, shared) {
             self.emit(slot, site, Op::Alloc(object));
         }
     }

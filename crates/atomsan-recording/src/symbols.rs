@@ -5,7 +5,8 @@
 //! information costs names, not events.
 
 use crate::file::Recording;
-use crate::types::Types;
+use crate::types::{TypeId, Types};
+use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use rustc_hash::FxBuildHasher;
@@ -187,7 +188,51 @@ impl Symbols {
     }
 }
 
+/// A type of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Type {
+    module: usize,
+    of: TypeId,
+}
+
 impl Symbols {
+    /// The types that the innermost of the functions at a return address are generic over, as many
+    /// functions as asked for, the innermost first, with the number of the function.
+    pub(crate) fn parameters(&self, pc: u64, functions: usize) -> Vec<(usize, Type)> {
+        let parameters = || {
+            let pc = pc.checked_sub(1)?;
+            let module = (self.modules.iter()).position(|module| module.range.contains(&pc))?;
+            let (at, lines) = (module, self.modules[module].lines()?);
+            let module = &self.modules[at];
+            let types = module.types()?;
+            let address = pc - module.range.start + module.image().base;
+            let mut found = Vec::new();
+            let mut frames = lines.find_frames(address).ok()?;
+            for number in 0..functions {
+                let Ok(Some(frame)) = frames.next() else {
+                    break;
+                };
+                if let Some(function) = frame.dw_die_offset {
+                    let of = types.parameters(address, function.0.into_u64() as usize);
+                    let of = of.into_iter().map(|of| Type { module: at, of });
+                    found.extend(of.map(|of| (number, of)));
+                }
+            }
+            Some(found)
+        };
+        parameters().unwrap_or_default()
+    }
+
+    /// How many bytes a value of a type has.
+    pub(crate) fn size(&self, of: Type) -> Option<u64> {
+        self.modules[of.module].types()?.size(of.of)
+    }
+
+    /// What is so many bytes into a value of a type, or into several one after the other.
+    pub(crate) fn member(&self, of: Type, offset: u64) -> Option<String> {
+        self.modules[of.module].types()?.member(of.of, offset)
+    }
+
     /// Places in functions that the program has marked as not atomic, as return addresses there.
     pub fn not_atomic(&self) -> Vec<u64> {
         self.modules

@@ -1,4 +1,8 @@
-//! What lies inside of a static: the fields and elements that debug information knows.
+//! What lies inside of a variable: the fields and elements that debug information knows.
+//!
+//! A static has a type. What is allocated has none, but who allocates it may be a function of a
+//! library that is generic over what it makes room for, `Box::new::<Account>`; the type that it is
+//! generic over is the one if it has the right size.
 //!
 //! A path is spelt as in the source, `accounts[3].balance`. Fields of a library's types are how the
 //! library does it: they are passed through without a word, so the content of a `Mutex` is called
@@ -19,7 +23,7 @@ use std::rc::Rc;
 
 type Reader = gimli::EndianRcSlice<gimli::LittleEndian>;
 /// A type: the number of its unit, and where it is in that.
-type TypeId = (u32, UnitOffset);
+pub(crate) type TypeId = (u32, UnitOffset);
 
 /// More debug information than this is not looked at.
 const LIMIT: u64 = 256 << 20;
@@ -42,7 +46,15 @@ const LIBRARIES: &[&str] = &[
     "tokio",
 ];
 
-/// The types of a file's statics.
+/// What libraries put around what they make room for.
+const WRAPPERS: [&str; 4] = [
+    "ArcInner<",
+    "RcInner<",
+    "RcBox<",
+    "_Sp_counted_ptr_inplace<",
+];
+
+/// The types of a file.
 pub(crate) struct Types {
     dwarf: gimli::Dwarf<Reader>,
     units: Vec<gimli::Unit<Reader>>,
@@ -50,13 +62,15 @@ pub(crate) struct Types {
     variables: Vec<(u64, TypeId)>,
     /// Structures of libraries.
     library: HashSet<TypeId, FxBuildHasher>,
+    /// Which code is of which unit, in order.
+    code: Vec<(Range<u64>, u32)>,
     layouts: RefCell<HashMap<TypeId, Rc<Layout>, FxBuildHasher>>,
 }
 
 /// What a type consists of.
 enum Layout {
-    /// Fields, in order; those of a library have no names.
-    Fields(Vec<Field>),
+    /// Where the type is, and its fields, in order; those of a library have no names.
+    Fields(UnitOffset, Vec<Field>),
     /// Elements of a type and size, in rows of these lengths, all but the outermost.
     Elements(TypeId, u64, Vec<u64>),
     /// Nothing that has a name.
@@ -67,6 +81,25 @@ struct Field {
     bytes: Range<u64>,
     name: String,
     of: TypeId,
+}
+
+/// A step into a value.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    /// A structure.
+    Into(TypeId),
+    Field(&'a str),
+    Element(u64),
+}
+
+impl Step<'_> {
+    fn write(self, path: &mut String) {
+        let _ = match self {
+            Step::Into(_) => Ok(()),
+            Step::Field(name) => write!(path, ".{name}"),
+            Step::Element(index) => write!(path, "[{index}]"),
+        };
+    }
 }
 
 impl Types {
@@ -88,6 +121,7 @@ impl Types {
             units: Vec::new(),
             variables: Vec::new(),
             library: HashSet::default(),
+            code: Vec::new(),
             layouts: RefCell::default(),
         };
         let mut headers = types.dwarf.units();
@@ -95,9 +129,16 @@ impl Types {
             if let Ok(unit) = types.dwarf.unit(header) {
                 // What was read before a mistake in a unit is right.
                 let _ = types.list(&unit);
+                if let Ok(mut ranges) = types.dwarf.unit_ranges(&unit) {
+                    while let Ok(Some(range)) = ranges.next() {
+                        let number = types.units.len() as u32;
+                        types.code.push((range.begin..range.end, number));
+                    }
+                }
                 types.units.push(unit);
             }
         }
+        types.code.sort_unstable_by_key(|(range, _)| range.start);
         types
             .variables
             .sort_unstable_by_key(|(address, _)| *address);
@@ -178,19 +219,60 @@ impl Types {
 
     /// The path from the variable at an address to what is so many bytes into it; `None` if the
     /// variable has no type.
-    pub(crate) fn path(&self, variable: u64, mut offset: u64) -> Option<String> {
+    pub(crate) fn path(&self, variable: u64, offset: u64) -> Option<String> {
         let at = (self.variables).partition_point(|(address, _)| *address < variable);
-        let (_, mut of) = *(self.variables.get(at)).filter(|(address, _)| *address == variable)?;
+        let (_, of) = *(self.variables.get(at)).filter(|(address, _)| *address == variable)?;
         let mut path = String::new();
+        self.descend(of, offset, |step| step.write(&mut path));
+        Some(path)
+    }
+
+    /// What is so many bytes into a value of a type, as `Account::balance`; `None` if that has no
+    /// name.
+    pub(crate) fn member(&self, of: TypeId, offset: u64) -> Option<String> {
+        let size = self.size(of).filter(|&size| size != 0)?;
+        let mut name: Option<String> = None;
+        let mut users = false;
+        let mut path = String::new();
+        self.descend(of, offset % size, |step| {
+            if let Step::Into(at) = step {
+                if !users && self.library.contains(&at) {
+                    let own = self.name(at);
+                    let wraps = |own: &String| WRAPPERS.iter().any(|start| own.starts_with(start));
+                    name = name.take().or(own.filter(|own| !wraps(own)));
+                } else if !users {
+                    (users, name) = (true, self.name(at));
+                    path.clear();
+                }
+            }
+            step.write(&mut path);
+        });
+        let name = name?;
+        match path.strip_prefix('.') {
+            Some(path) => Some(format!("{name}::{path}")),
+            None => Some(name + &path),
+        }
+    }
+
+    fn name(&self, of: TypeId) -> Option<String> {
+        let unit = &self.units[of.0 as usize];
+        let name = unit.entry(of.1).ok()?.attr_value(gimli::DW_AT_name)?;
+        let name = self.dwarf.attr_string(unit, name).ok()?;
+        Some(name.to_string_lossy().ok()?.into_owned())
+    }
+
+    /// Goes from a value of a type to what is so many bytes into it.
+    fn descend(&self, mut of: TypeId, mut offset: u64, mut each: impl FnMut(Step<'_>)) {
         for _ in 0..DEPTH {
             match &*self.layout(of) {
-                Layout::Fields(fields) => {
-                    let Some(field) = fields.iter().find(|field| field.bytes.contains(&offset))
-                    else {
-                        break;
+                Layout::Fields(at, fields) => {
+                    each(Step::Into((of.0, *at)));
+                    let found = fields.iter().find(|field| field.bytes.contains(&offset));
+                    let Some(field) = found else {
+                        return;
                     };
                     if !field.name.is_empty() {
-                        let _ = write!(path, ".{}", field.name);
+                        each(Step::Field(&field.name));
                     }
                     offset -= field.bytes.start;
                     of = field.of;
@@ -198,17 +280,76 @@ impl Types {
                 Layout::Elements(element, size, rows) => {
                     let mut index = offset / size;
                     for row in rows {
-                        let _ = write!(path, "[{}]", index / row);
+                        each(Step::Element(index / row));
                         index %= row;
                     }
-                    let _ = write!(path, "[{index}]");
+                    each(Step::Element(index));
                     offset %= size;
                     of = *element;
                 }
-                Layout::Whole => break,
+                Layout::Whole => return,
             }
         }
-        Some(path)
+    }
+
+    /// The types that a function is generic over, or that its class is; the function is the one at
+    /// a place in the debug information of the unit that the code at an address is of.
+    pub(crate) fn parameters(&self, address: u64, function: usize) -> Vec<TypeId> {
+        let after = (self.code).partition_point(|(range, _)| range.start <= address);
+        let found = after.checked_sub(1).and_then(|at| self.code.get(at));
+        let Some((_, unit)) = found.filter(|(range, _)| range.contains(&address)) else {
+            return Vec::new();
+        };
+        let mut found = Vec::new();
+        let mut at = Some(UnitOffset(function));
+        // An inlined or a separate instance refers to the function, and that to its declaration.
+        for _ in 0..3 {
+            let Some(this) = at else {
+                break;
+            };
+            at = self.parameters_at(*unit, this, &mut found).flatten();
+        }
+        found
+    }
+
+    /// Adds the parameters of one entry, and says which other one it refers to.
+    fn parameters_at(
+        &self,
+        number: u32,
+        at: UnitOffset,
+        found: &mut Vec<TypeId>,
+    ) -> Option<Option<UnitOffset>> {
+        let unit = &self.units[number as usize];
+        let mut tree = unit.entries_tree(Some(at)).ok()?;
+        let root = tree.root().ok()?;
+        let next = [gimli::DW_AT_abstract_origin, gimli::DW_AT_specification]
+            .into_iter()
+            .find_map(|name| match root.entry().attr_value(name)? {
+                AttributeValue::UnitRef(at) => Some(at),
+                _ => None,
+            });
+        let mut children = root.children();
+        while let Ok(Some(child)) = children.next() {
+            let entry = child.entry();
+            let of = type_of(entry).map(|at| (number, at));
+            match (entry.tag(), of) {
+                (gimli::DW_TAG_template_type_parameter, Some(of)) => found.push(of),
+                (gimli::DW_TAG_formal_parameter, Some(of))
+                    if entry.has_attr(gimli::DW_AT_artificial) =>
+                {
+                    let class = self.pointed_to(of);
+                    class.and_then(|at| self.parameters_at(number, at, found));
+                }
+                _ => {}
+            }
+        }
+        Some(next)
+    }
+
+    fn pointed_to(&self, of: TypeId) -> Option<UnitOffset> {
+        let entry = self.units[of.0 as usize].entry(self.plain(of)?).ok()?;
+        let is_pointer = entry.tag() == gimli::DW_TAG_pointer_type;
+        self.plain((of.0, type_of(&entry).filter(|_| is_pointer)?))
     }
 
     fn layout(&self, of: TypeId) -> Rc<Layout> {
@@ -233,7 +374,7 @@ impl Types {
                 while let Ok(Some(child)) = children.next() {
                     fields.extend(self.field(of.0, child.entry(), library));
                 }
-                Some(Layout::Fields(fields))
+                Some(Layout::Fields(at, fields))
             }
             gimli::DW_TAG_array_type => {
                 let element = (of.0, type_of(root.entry())?);
@@ -302,7 +443,8 @@ impl Types {
         None
     }
 
-    fn size(&self, of: TypeId) -> Option<u64> {
+    /// How many bytes a value of a type has.
+    pub(crate) fn size(&self, of: TypeId) -> Option<u64> {
         let at = self.plain(of)?;
         let unit = &self.units[of.0 as usize];
         let entry = unit.entry(at).ok()?;

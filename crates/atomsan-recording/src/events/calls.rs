@@ -169,6 +169,7 @@ impl Translator {
             place,
             foreign,
             code,
+            caller: (chain, call),
         });
         self.children.insert((chain, call, code), node);
         node

@@ -3,7 +3,8 @@
 //! * A static has a name ([`Symbols::static_name`](crate::symbols::Symbols::static_name)).
 //! * What is allocated has none, but a place at which it was: `field +16 of the 48 bytes allocated
 //!   at bank.rs:12`. That place is the nearest line of the user's; what a library did in between is
-//!   how it did it.
+//!   how it did it. Where the library is generic over the type, its fields have names:
+//!   `Account::balance of the 48 bytes allocated at bank.rs:12`.
 //! * What lies on a stack belongs to the function whose frame it is in. Each entry of a function
 //!   says where its frame is; a frame reaches up to that of its caller, so the outermost
 //!   frame that begins below an address has it.
@@ -13,8 +14,9 @@
 //!
 //! No name has an address in it: two runs of a program call the same thing the same.
 
-use super::{Call, FxMap, Translator};
+use super::{Call, FxMap, ROOT, Translator};
 use crate::file::Record;
+use crate::symbols::Type;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{LockId, ObjectId, SiteId, ThreadId};
 use hashbrown::{HashMap, HashSet};
@@ -22,6 +24,12 @@ use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+
+/// Calls of a library between an allocation and the user's code, at most.
+const MOST_CALLS: usize = 32;
+
+/// Who makes room for several values of a type.
+const LISTS: [&str; 3] = ["alloc::raw_vec::", "alloc::vec::", "allocator<"];
 
 /// What is known of memory, locks and threads that makes names.
 #[derive(Debug, Default)]
@@ -42,6 +50,8 @@ pub(super) struct Naming {
     stacks: BTreeMap<u64, Stack>,
     /// File and line of each site, from the first.
     sites: Vec<(Box<str>, u32)>,
+    /// What is allocated in a chain of calls, at a place, with a size.
+    contents: HashMap<(u32, u64, u64), Option<Type>, FxBuildHasher>,
 }
 
 /// The stack of a thread with a number, which is recorded in a slot.
@@ -58,6 +68,8 @@ struct Block {
     /// The object that it is, if threads share it.
     object: Option<ObjectId>,
     site: SiteId,
+    /// The type of what is in it.
+    of: Option<Type>,
 }
 
 impl Block {
@@ -75,8 +87,8 @@ impl Block {
 enum Whereabouts {
     /// In a static, by its path.
     Static(String),
-    /// So many bytes into something that was allocated.
-    Allocated(u64, String),
+    /// In something that was allocated, by its field or so many bytes into it.
+    Allocated(Result<String, u64>, String),
     /// Among the locals of a function or a thread.
     Local(String),
     Unknown,
@@ -208,8 +220,8 @@ impl Translator {
         let name = match (self.whereabouts(address), initialised) {
             (Whereabouts::Static(name), _) => name,
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
-            (Whereabouts::Allocated(0, block), _) => format!("the {kind} in {block}"),
-            (Whereabouts::Allocated(at, block), _) => format!("the {kind} at +{at} of {block}"),
+            (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
+            (Whereabouts::Allocated(Err(at), block), _) => format!("{kind} +{at} of {block}"),
             (Whereabouts::Local(local), _) => format!("the {kind} in {local}"),
             (Whereabouts::Unknown, _) => format!("a {kind}"),
         };
@@ -225,8 +237,8 @@ impl Translator {
     pub(super) fn define_var(&mut self, address: u64) {
         let name = match self.whereabouts(address) {
             Whereabouts::Static(name) => name,
-            Whereabouts::Allocated(0, block) => block,
-            Whereabouts::Allocated(at, block) => format!("field +{at} of {block}"),
+            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
+            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
             Whereabouts::Local(local) => local,
             Whereabouts::Unknown => "memory that nobody has allocated".to_owned(),
         };
@@ -241,7 +253,10 @@ impl Translator {
 
     fn whereabouts(&mut self, address: u64) -> Whereabouts {
         if let Some((start, block)) = self.naming.block(address) {
-            return Whereabouts::Allocated(address - start, block.describe(start, &self.naming));
+            let offset = address - start;
+            let member = block.of.and_then(|of| self.symbols.member(of, offset));
+            let block = block.describe(start, &self.naming);
+            return Whereabouts::Allocated(member.ok_or(offset), block);
         }
         if let Some(name) = self.symbols.static_name(address) {
             return Whereabouts::Static(name);
@@ -284,22 +299,63 @@ impl Translator {
     pub(super) fn note_block(
         &mut self,
         range: &Range<u64>,
+        (chain, pc): (u32, u64),
         site: SiteId,
         shared: bool,
     ) -> Option<ObjectId> {
+        let of = self.content(chain, pc, range.end - range.start);
         let object = shared.then(|| {
             let object = ObjectId(self.object_count);
             self.object_count += 1;
             object
         });
         let end = range.end;
-        let block = Block { end, object, site };
+        let block = Block {
+            end,
+            object,
+            site,
+            of,
+        };
         if object.is_some() {
             let name = block.describe(range.start, &self.naming);
             self.batch.definitions.push(Definition::Object(name.into()));
         }
         self.naming.blocks.insert(range.start, block);
         object
+    }
+
+    /// The type of what is allocated, if somebody between the allocation and the user's code is
+    /// generic over one of that size, or makes room for several of one.
+    fn content(&mut self, chain: u32, pc: u64, size: u64) -> Option<Type> {
+        if let Some(known) = self.naming.contents.get(&(chain, pc, size)) {
+            return *known;
+        }
+        let (mut exact, mut several) = (None, None);
+        let mut at = (chain, pc);
+        for _ in 0..MOST_CALLS {
+            let frames = self.symbols.frames(at.1);
+            let users = frames.iter().position(|frame| self.options.is_users(frame));
+            let types = (self.symbols).parameters(at.1, users.unwrap_or(frames.len()));
+            for (function, of) in types {
+                let lists = LISTS
+                    .iter()
+                    .any(|list| frames[function].function.contains(list));
+                match self.symbols.size(of).filter(|&own| own > 1) {
+                    Some(own) if own == size => exact = exact.or(Some(of)),
+                    Some(own) if lists && size.is_multiple_of(own) => {
+                        several = several.or(Some(of));
+                    }
+                    _ => {}
+                }
+            }
+            if users.is_some() || exact.is_some() || at.0 == ROOT {
+                break;
+            }
+            at = self.nodes[at.0 as usize].caller;
+        }
+        let found = exact.or(several);
+        self.naming.contents.insert((chain, pc, size), found);
+        found
     }
 
     /// Memory dies; the object that it was.
