@@ -107,6 +107,20 @@ impl Naming {
         }
     }
 
+    /// Goes on with what another pass knows of memory; what this one does is put aside.
+    pub(super) fn swap_memory(&mut self, other: &mut Naming) {
+        std::mem::swap(&mut self.blocks, &mut other.blocks);
+        std::mem::swap(&mut self.initialised, &mut other.initialised);
+        std::mem::swap(&mut self.stacks, &mut other.stacks);
+    }
+
+    /// Forgets what is allocated and which locks there are.
+    pub(super) fn forget_memory(&mut self) {
+        self.blocks.clear();
+        self.initialised.clear();
+        self.seen.clear();
+    }
+
     /// Notes where a new site is.
     pub(super) fn site(&mut self, frames: &[names::Frame]) {
         let place = frames.first().filter(|frame| frame.line != 0);
