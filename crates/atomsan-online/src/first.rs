@@ -112,7 +112,9 @@ impl First {
             && let Some(at) = live.asked(self.answered)?
         {
             let (from, function) = live.call(at)?;
-            if self.answers(live, options)?.is_unknown(from, function) && self.maps != live.maps()? {
+            if self.answers(live, options)?.is_unknown(from, function)
+                && self.maps != live.maps()?
+            {
                 // A library has been loaded since.
                 self.answers = None;
             }
@@ -156,7 +158,9 @@ impl First {
             Err(at) => at,
         };
         self.count += 1;
-        let region = region.checked_sub(1).map(|region| FunctionId(region.into()));
+        let region = region
+            .checked_sub(1)
+            .map(|region| FunctionId(region.into()));
         let began = Occurrence {
             index: self.count,
             stack: StackId::EMPTY,

@@ -151,7 +151,8 @@ impl Live {
     pub(crate) fn answer(&self, at: usize, (answer, inlined): (u64, u64)) -> io::Result<()> {
         let at = (CALLS + at * CALL_SIZE) as u64;
         let inlined = inlined.to_le_bytes();
-        self.file.write_all_at(&inlined, at + call::INLINED as u64)?;
+        self.file
+            .write_all_at(&inlined, at + call::INLINED as u64)?;
         let answer = answer.to_le_bytes();
         self.file.write_all_at(&answer, at + call::ANSWER as u64)
     }

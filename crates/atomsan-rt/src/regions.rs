@@ -26,10 +26,11 @@ use crate::format::{
     ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, Kind, LOW, answer, call, entry, first_word, header,
     region,
 };
+use crate::sync::AtomicU64;
 use crate::thread::{Frame, Thread};
 use crate::{platform, recording, start};
 use core::cell::Cell;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 
 /// How long a thread waits for an answer, in steps of 50 microseconds.
 const PATIENCE: u32 = 40_000;
@@ -259,8 +260,7 @@ impl Thread {
         if said & answer::INLINED != 0 {
             if !has_entry {
                 let family = field(place, call::INLINED).load(Ordering::Relaxed) & 0xffff;
-                at.entry
-                    .set((family, said & answer::INLINED_CLOSURE != 0));
+                at.entry.set((family, said & answer::INLINED_CLOSURE != 0));
             }
             at.users.set(at.users.get() + 1);
             flags |= flag::USER;
@@ -302,8 +302,8 @@ impl Thread {
             return None;
         }
         let names = field(place, call::INLINED).load(Ordering::Relaxed);
-        let sibling = said & answer::INLINED_CLOSURE != 0
-            && self.position.entry.get().0 == names & 0xffff;
+        let sibling =
+            said & answer::INLINED_CLOSURE != 0 && self.position.entry.get().0 == names & 0xffff;
         let (bit, which) = match (has_entry, sibling) {
             (false, _) => (answer::UNSET, region::UNSET),
             (true, true) => (answer::SIBLINGS, region::SIBLINGS),

@@ -34,12 +34,13 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{Kind, LOW, SLOTS, first_word, header, second_word};
+use crate::format::{Kind, LOW, SLOTS, first_word, frame_detail, header, second_word};
 use crate::recording::Chunk;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 const FRAMES: usize = 1 << 20;
 /// How many of the outermost and of the innermost functions a snapshot names.
@@ -304,8 +305,11 @@ impl Thread {
     fn guard(&self) {
         let (base, inside) = (self.base(), self.is_inside());
         let limit = base + FRAMES * size_of::<Frame>();
-        self.room
-            .set(if inside && self.excess.get() == 0 { limit } else { 0 });
+        self.room.set(if inside && self.excess.get() == 0 {
+            limit
+        } else {
+            0
+        });
         let logged = base + self.logged.get() * size_of::<Frame>();
         let outside = self.silent.get() && !inside;
         self.floor.set(if outside || self.excess.get() > 0 {
@@ -373,6 +377,11 @@ impl Thread {
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
         platform::set_owner_word(word);
+    }
+
+    /// The thread's number in this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
     }
 
     /// The thread's own position: where the next record goes.
@@ -509,14 +518,14 @@ impl Thread {
         let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
         for frame in outer {
             let frame = frame.get();
-            write(&[first_word(Kind::Enter, 0, frame.call), frame.function & LOW]);
+            write(&self.entered(frame));
         }
         if unnamed > 0 {
             write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
         }
         for frame in &inner[unnamed..] {
             let frame = frame.get();
-            write(&[first_word(Kind::Enter, 0, frame.call), frame.function & LOW]);
+            write(&self.entered(frame));
         }
         at - start
     }
@@ -672,12 +681,17 @@ impl Thread {
     fn log_frames(&self) {
         while self.logged.get() < self.depth() {
             let index = self.logged.get();
-            let frame = self.frames[index].get();
-            let first = first_word(Kind::Enter, 0, frame.call);
-            self.write([first, frame.function & LOW]);
+            self.write(self.entered(self.frames[index].get()));
             self.logged.set(index + 1);
         }
         self.guard();
+    }
+
+    /// The record of a function's entry. The stack pointer that we know is one call below.
+    fn entered(&self, frame: Frame) -> [u64; 2] {
+        let detail = frame_detail(self.stack_high.get() as u64, frame.stack as u64 + 8);
+        let first = first_word(Kind::Enter, 0, frame.call);
+        [first, second_word(detail, frame.function)]
     }
 
     /// Frames whose stack pointer is below have been left, if they are on the same stack: a
