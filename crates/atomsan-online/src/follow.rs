@@ -7,6 +7,7 @@
 
 use crate::first::First;
 use crate::live::Live;
+use crate::single::Single;
 use crate::stream::{Make, Streaming};
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
@@ -42,6 +43,9 @@ pub struct Options {
     /// Whether this is a first run: the logs have nothing but edges, and components are not checked
     /// but told ([`Follower::static_info`]).
     pub first_run: bool,
+    /// Whether the program writes down its transactions (`ATOMSAN_LOGS=2`), and only components are
+    /// looked at.
+    pub transactions: bool,
     /// Whether everything that was read is kept, for [`Follower::recording`].
     pub keep_all: bool,
     /// Whether functions that were found not to be atomic are taken as such from then on, so that
@@ -57,6 +61,7 @@ impl Default for Options {
             memory: 256 << 20,
             component_limit: 256,
             first_run: false,
+            transactions: false,
             keep_all: false,
             demote: true,
         }
@@ -94,14 +99,14 @@ struct Open {
 
 /// All that was read of a slot, for the tests.
 #[derive(Debug, Default)]
-struct Kept {
+pub(crate) struct Kept {
     pieces: Vec<(usize, u64, Vec<u64>)>,
     /// How far each slot has been read.
     ends: Vec<u64>,
 }
 
 impl Kept {
-    fn keep(&mut self, slot: usize, start: u64, words: &[u64]) {
+    pub(crate) fn keep(&mut self, slot: usize, start: u64, words: &[u64]) {
         if self.ends.len() <= slot {
             self.ends.resize(slot + 1, 0);
         }
@@ -127,6 +132,7 @@ pub struct Follower {
     kept: Kept,
     records: u64,
     first: Option<First>,
+    single: Option<Single>,
     pub(crate) demotion: Demotion,
     /// If other engines check than the one for components: all events, as they come.
     pub(crate) streaming: Option<Streaming>,
@@ -140,7 +146,7 @@ impl std::fmt::Debug for Follower {
     }
 }
 
-fn engine() -> Vec<Box<dyn atomsan_engines::Engine>> {
+pub(crate) fn engine() -> Vec<Box<dyn atomsan_engines::Engine>> {
     vec![Box::new(DoubleChecker::new(
         doublechecker::Options::default(),
     ))]
@@ -152,7 +158,13 @@ impl Follower {
         let Some(live) = Live::open(path)? else {
             return Ok(None);
         };
+        let live = if options.first_run || options.transactions {
+            live.of_links()
+        } else {
+            live
+        };
         Ok(Some(Follower {
+            single: options.transactions.then(Single::default),
             checker: Checker::new(Names::new(options.spec.clone()), engine(), false),
             transactions: Transactions::default(),
             first: options.first_run.then(First::default),
@@ -212,6 +224,10 @@ impl Follower {
         if let Some(first) = &mut self.first {
             return first.advance(&mut self.live, &self.options);
         }
+        if let Some(single) = &mut self.single {
+            let (live, checker) = (&mut self.live, &mut self.checker);
+            return single.advance(live, checker, &mut self.kept, &self.options);
+        }
         let before = self.records;
         self.see_threads()?;
         let slots = self.threads.len();
@@ -264,6 +280,10 @@ impl Follower {
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(first) = &mut self.first {
             return first.finish(&mut self.live, &self.options);
+        }
+        if let Some(single) = &mut self.single {
+            let (live, checker) = (&mut self.live, &mut self.checker);
+            return single.finish(live, checker, &mut self.kept, &self.options);
         }
         while self.advance()? {}
         if self.streaming.is_some() {
@@ -601,11 +621,15 @@ impl Follower {
                 interrupted: counter(header::INTERRUPTED),
                 exited: counter(header::EXITED) != 0,
             },
-            records: self
-                .first
-                .as_ref()
-                .map_or(self.records, |first| first.edges),
-            forgotten: self.transactions.counts.forgotten,
+            records: match (&self.first, &self.single) {
+                (Some(first), _) => first.links.edges,
+                (_, Some(single)) => single.links.edges,
+                _ => self.records,
+            },
+            forgotten: match &self.single {
+                Some(single) => single.chunks.forgotten * 2048,
+                None => self.transactions.counts.forgotten,
+            },
         }
     }
 
@@ -614,8 +638,17 @@ impl Follower {
         let stat = |name, value| Stat { name, value };
         if let Some(first) = &self.first {
             return vec![
-                stat("IDG edges", first.edges),
-                stat("ICD SCCs", first.components),
+                stat("IDG edges", first.links.edges),
+                stat("ICD SCCs", first.links.components),
+                stat("waits of the program", self.live.counter(header::WAITS)),
+            ];
+        }
+        if let Some(single) = &self.single {
+            return vec![
+                stat("records of components", single.records),
+                stat("IDG edges", single.links.edges),
+                stat("ICD SCCs", single.links.components),
+                stat("PCD events", self.checker.events()),
                 stat("waits of the program", self.live.counter(header::WAITS)),
             ];
         }
@@ -645,12 +678,16 @@ impl Follower {
                 snapshot: &[],
                 words,
             }),
-            &self.maps,
+            self.maps(),
         )
     }
 
     /// The memory map of the process.
     pub fn maps(&self) -> &str {
-        self.first.as_ref().map_or(&self.maps, First::maps)
+        match (&self.first, &self.single) {
+            (Some(first), _) => first.questions.maps(),
+            (_, Some(single)) => single.questions.maps(),
+            _ => &self.maps,
+        }
     }
 }

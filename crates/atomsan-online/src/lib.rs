@@ -37,9 +37,13 @@
 //! * When what is kept exceeds [`Options::memory`], the oldest is forgotten ([`Summary::forgotten`]).
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod first;
 mod follow;
+mod links;
 mod live;
+mod questions;
+mod single;
 mod stream;
 mod transactions;
 

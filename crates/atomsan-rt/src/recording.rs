@@ -161,12 +161,13 @@ fn used() -> Option<usize> {
             if offset + CHUNK_UNIT > SIZE.load(Ordering::Relaxed) {
                 continue;
             }
+            // A follower reads no further than the log goes.
             if counter(header::FOLLOWED).load(Ordering::Relaxed) == 0 {
                 forget(offset);
+                let start = BASE.load(Ordering::Acquire) + offset;
+                // SAFETY: the chunk is mapped, has room in the file and belongs to nobody else.
+                unsafe { platform::fill(start as *mut u8, 0, CHUNK_UNIT) };
             }
-            let start = BASE.load(Ordering::Acquire) + offset;
-            // SAFETY: the chunk is mapped, has room in the file and belongs to nobody else.
-            unsafe { platform::fill(start as *mut u8, 0, CHUNK_UNIT) };
             return Some(offset);
         }
     }
@@ -193,7 +194,7 @@ fn forget(offset: usize) {
 
 /// A chunk for a slot's log. `before` is the slot's last one, if there is one. `None` when the
 /// budget or the disk is used up and nothing comes back.
-pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
+pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option<Chunk> {
     let base = BASE.load(Ordering::Acquire);
     if base == 0 {
         return None;
@@ -220,7 +221,8 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
         position,
         previous: before.map_or(0, |before| before.position),
         next: 0,
-        reserved: [0; 2],
+        clock,
+        reserved: 0,
     };
     let address = base + offset;
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
@@ -281,7 +283,7 @@ impl Chunk {
     }
 
     /// Puts the chunk into its slot's log, where a follower finds it.
-    pub(crate) fn link(&self, slot: u32, before: Option<&Chunk>) {
+    pub(crate) fn link(&self, slot: u32, before: Option<&Chunk>, field: usize) {
         let offset = (self.address - BASE.load(Ordering::Relaxed)) as u64;
         match before {
             // A chunk that may be in use again has another header by now.
@@ -290,7 +292,7 @@ impl Chunk {
                 unsafe { (&raw mut (*before.header()).next).write_volatile(offset) };
             }
             Some(_) => {}
-            None => slot_entry(slot, entry::FIRST_CHUNK).store(offset, Ordering::Release),
+            None => slot_entry(slot, field).store(offset, Ordering::Release),
         }
     }
 }
@@ -314,7 +316,8 @@ pub(crate) fn write_maps() {
             position: 0,
             previous: 0,
             next: 0,
-            reserved: [0; 2],
+            clock: 0,
+            reserved: 0,
         };
         let (mut at, end) = (base + offset + CHUNK_HEADER_SIZE, base + offset + SIZE);
         // SAFETY: the chunk is ours and not yet used.

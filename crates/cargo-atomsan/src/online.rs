@@ -75,6 +75,9 @@ pub(crate) fn run(
         looked: Instant::now(),
         started: Instant::now(),
     };
+    if watch.checks_components() {
+        command.env("ATOMSAN_LOGS", "2");
+    }
     let status = child::run_while(command, directory, || watch.advance())
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     while watch.advance()? {}
@@ -85,6 +88,11 @@ pub(crate) fn run(
 }
 
 impl Watch<'_> {
+    /// Whether only components of transactions are checked, in a single run.
+    fn checks_components(&self) -> bool {
+        self.args.flags.first_run.is_none() && self.engines.is_empty()
+    }
+
     /// Follows all processes; whether there was anything new.
     fn advance(&mut self) -> anyhow::Result<bool> {
         self.find_processes()?;
@@ -110,6 +118,7 @@ impl Watch<'_> {
                 spec: self.spec.clone(),
                 memory: self.args.memory.unwrap_or(KEPT) as usize,
                 first_run: self.args.flags.first_run.is_some(),
+                transactions: self.checks_components(),
                 keep_all: self.args.watch.compare,
                 // What is checked again as a recording is checked with one specification.
                 demote: !self.args.watch.compare,
