@@ -10,6 +10,8 @@ use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
 use atomsan_recording::file::{Piece, Record};
 use atomsan_recording::format::{Kind, first_word};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 use std::io;
 
@@ -42,6 +44,16 @@ pub(crate) struct Part {
 }
 
 impl Part {
+    /// Visits all records.
+    fn each(&self, mut visit: impl FnMut(&Record, &[u64])) {
+        let mut at = 0;
+        while let Some(record) = Record::parse(&self.words[at..], self.position + 8 * at as u64) {
+            let len = record.kind.words();
+            visit(&record, &self.words[at..at + len]);
+            at += len;
+        }
+    }
+
     pub(crate) fn piece(&self) -> Piece<'_> {
         Piece {
             slot: self.slot,
@@ -179,6 +191,83 @@ impl Chunks {
         }
         Ok(parts)
     }
+}
+
+/// The largest range that is looked at granule by granule.
+const LARGEST: u64 = 1 << 20;
+
+fn granules(record: &Record) -> std::ops::Range<u64> {
+    let range = record.range().unwrap_or(0..0);
+    range.start >> 3..range.end.div_ceil(8)
+}
+
+/// Leaves out the accesses that conflict with none in the parts: of memory that only one slot
+/// accesses in them, or that nobody writes to. Reads of shared data are most of what such a
+/// component has.
+pub(crate) fn without_private(parts: Vec<Part>) -> Vec<Part> {
+    let mut uses = HashMap::<u64, Use, FxBuildHasher>::default();
+    let mut too_large = false;
+    for part in &parts {
+        part.each(|record, _| {
+            let granules = granules(record);
+            if granules.end - granules.start > LARGEST / 8 {
+                too_large = true;
+                return;
+            }
+            let reads = matches!(record.kind, Kind::Read | Kind::ReadRange | Kind::AtomicLoad);
+            for granule in granules {
+                let slot = part.slot as u32;
+                let known = uses.entry(granule).or_insert(Use { slot, both: 0 });
+                known.both |= u8::from(known.slot != slot) | u8::from(!reads) << 1;
+            }
+        });
+    }
+    if too_large {
+        return parts;
+    }
+    let is_private = |record: &Record| {
+        let plain = matches!(
+            record.kind,
+            Kind::Read | Kind::Write | Kind::ReadRange | Kind::WriteRange
+        );
+        let private = |granule| uses.get(&granule).is_none_or(|known| known.both != 3);
+        plain && granules(record).all(private)
+    };
+    let mut kept = Vec::new();
+    for part in parts {
+        let mut last = None;
+        let mut open = None;
+        part.each(|record, words| {
+            if is_private(record) {
+                open = None;
+                return;
+            }
+            let at = *open.get_or_insert_with(|| {
+                kept.push(Part {
+                    slot: part.slot,
+                    position: record.position,
+                    previous: last.unwrap_or(part.previous),
+                    // What goes on needs none.
+                    snapshot: match last {
+                        Some(_) => Vec::new(),
+                        None => part.snapshot.clone(),
+                    },
+                    words: Vec::new(),
+                });
+                last = Some(record.position);
+                kept.len() - 1
+            });
+            kept[at].words.extend_from_slice(words);
+        });
+    }
+    kept
+}
+
+/// Who uses a granule.
+struct Use {
+    slot: u32,
+    /// 1 if another slot does too, and 2 if somebody writes to it.
+    both: u8,
 }
 
 /// A walk through some chunks of a log.

@@ -193,13 +193,16 @@ impl Links {
             self.components += 1;
             self.idg.select(component);
             let members = self.idg.component();
-            let places = members.map(|tx| self.places[tx.index()]);
-            components.push(places.collect());
+            let places: Vec<Place> = members.map(|tx| self.places[tx.index()]).collect();
+            let last = self.idg.component().last().and_then(|tx| self.idg.get(tx));
+            components.push((last.map_or(0, |tx| tx.began.index), places));
             if self.idg.component().len() > limit {
                 self.idg.retire(limit / 2);
             }
         }
-        components
+        // What happened first is told first.
+        components.sort_by_key(|(last, _)| *last);
+        components.into_iter().map(|(_, places)| places).collect()
     }
 
     /// Adds to what the last search did cost.

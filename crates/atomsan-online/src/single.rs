@@ -1,7 +1,7 @@
 //! A single run: components are found by what the program says of its transactions, and only what is
 //! in one is read of its logs, made into events and checked.
 
-use crate::chunks::{Chunks, Part};
+use crate::chunks::{self, Chunks, Part};
 use crate::follow::{Kept, Options, engine};
 use crate::links::{Links, Place};
 use crate::live::Live;
@@ -86,7 +86,7 @@ impl Single {
         options: &Options,
         component: &[Place],
     ) -> io::Result<()> {
-        let parts = self.chunks.parts(live, component)?;
+        let parts = chunks::without_private(self.chunks.parts(live, component)?);
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
         self.links.spend(recording.len() / 64);
         self.records += recording.len() as u64 / 16;

@@ -390,7 +390,6 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
         if !self.silent.get() {
-            self.look_where(words[1]);
             self.used.set(true);
             self.append(words);
         }
@@ -400,7 +399,6 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn append_atomic<const N: usize>(&self, words: [u64; N]) {
         if !self.silent.get() {
-            self.look_where(words[1]);
             self.append(words);
         }
     }
@@ -408,7 +406,7 @@ impl Thread {
     /// Something happens at a place: if that is outside of regions, it may be in one that is inlined
     /// there.
     #[inline(always)]
-    fn look_where(&self, pc: u64) {
+    pub(crate) fn look_where(&self, pc: u64) {
         if self.tabled.get() && !self.is_inside() {
             self.pass_place(pc & LOW);
         }
