@@ -45,7 +45,6 @@ mod live;
 mod questions;
 mod single;
 mod stream;
-mod transactions;
 
 pub use follow::{Follower, Options, Summary};
 pub use stream::Make;

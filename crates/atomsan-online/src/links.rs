@@ -18,6 +18,7 @@ use crate::live::Live;
 use atomsan_engines::Occurrence;
 use atomsan_engines::doublechecker::idg::{Idg, Transaction};
 use atomsan_engines::doublechecker::log::Tx;
+use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW};
 use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
 use std::collections::VecDeque;
@@ -49,6 +50,8 @@ pub(crate) struct Links {
     places: Vec<Place>,
     /// Transactions in the order in which they were heard of.
     count: u64,
+    /// Records that name threads.
+    pub(crate) names: Vec<Record>,
     pub(crate) edges: u64,
     pub(crate) components: u64,
 }
@@ -98,7 +101,17 @@ impl Links {
                     region: part(1),
                 };
                 let region = part(2);
-                self.edge(from, Place { slot, clock, region });
+                self.edge(
+                    from,
+                    Place {
+                        slot,
+                        clock,
+                        region,
+                    },
+                );
+            }
+            if kind == Kind::ThreadName {
+                self.names.extend(Record::parse(&words[at..], 0));
             }
             at += kind.words();
         }
@@ -220,7 +233,10 @@ impl Links {
     /// Drops what can be in no cycle any more.
     pub(crate) fn sweep(&mut self) {
         let nodes = self.slots.iter().flatten();
-        let open: Vec<Tx> = nodes.filter(|node| !node.over).map(|node| node.tx).collect();
+        let open: Vec<Tx> = nodes
+            .filter(|node| !node.over)
+            .map(|node| node.tx)
+            .collect();
         self.idg.sweep(open.into_iter());
         for nodes in &mut self.slots {
             nodes.retain(|node| self.idg.get(node.tx).is_some());
@@ -233,6 +249,8 @@ impl Links {
             return false;
         };
         let at = nodes.partition_point(|node| node.clock < *clocks.start());
-        nodes.get(at).is_some_and(|node| node.clock <= *clocks.end())
+        nodes
+            .get(at)
+            .is_some_and(|node| node.clock <= *clocks.end())
     }
 }

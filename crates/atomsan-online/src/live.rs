@@ -86,6 +86,14 @@ impl Live {
         }
     }
 
+    /// The logs are those of all that threads do.
+    pub(crate) fn of_everything(self) -> Live {
+        Live {
+            fields: (entry::POSITION, entry::FIRST_CHUNK),
+            ..self
+        }
+    }
+
     fn word(&self, offset: u64) -> io::Result<u64> {
         let mut bytes = [0; 8];
         match self.file.read_exact_at(&mut bytes, offset) {

@@ -42,7 +42,8 @@ impl Questions {
             && let Some(at) = live.asked(self.answered)?
         {
             let (from, function) = live.call(at)?;
-            if self.answers(live, options)?.is_unknown(from, function) && self.maps != live.maps()?
+            if self.answers(live, options)?.is_unknown(from, function)
+                && self.maps != live.maps()?
             {
                 // A library has been loaded since.
                 self.answers = None;

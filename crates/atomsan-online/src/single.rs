@@ -15,6 +15,8 @@ use std::io;
 
 /// How many transactions must have ended before components are looked for.
 const PATIENCE: usize = 256;
+/// How many records a chunk has, about.
+const RECORDS: u64 = 4096;
 /// How many chunks may wait for the end of their transactions.
 const CHUNKS: usize = 768;
 
@@ -68,8 +70,18 @@ impl Single {
         Ok(())
     }
 
+    /// How many records were forgotten, about.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.chunks.forgotten * RECORDS
+    }
+
     /// Checks the components that are new.
-    fn check(&mut self, live: &mut Live, checker: &mut Checker, options: &Options) -> io::Result<()> {
+    fn check(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        options: &Options,
+    ) -> io::Result<()> {
         for component in self.links.components(options.component_limit) {
             self.check_component(live, checker, options, &component)?;
         }
@@ -99,6 +111,12 @@ impl Single {
                 options.recording.clone(),
             ))
         });
+        for record in self.links.names.drain(..) {
+            let named = translator.name_thread(&record);
+            if let Some((thread, name)) = named {
+                checker.rename_thread(thread, &name);
+            }
+        }
         let mut batch = translator.replay(&recording);
         checker.renew(engine());
         checker.batch(&mut batch);

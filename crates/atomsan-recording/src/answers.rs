@@ -95,7 +95,11 @@ impl Answers {
 
     /// Whether nothing is known of a call.
     pub fn is_unknown(&mut self, from: u64, function: u64) -> bool {
-        let place = if function == call::PLACE { from } else { function };
+        let place = if function == call::PLACE {
+            from
+        } else {
+            function
+        };
         from & call::LABEL == 0 && self.symbols.frames(place).is_empty()
     }
 

@@ -40,11 +40,11 @@ mod atomics;
 mod fibers;
 mod format;
 mod hooks;
-mod log;
 #[cfg(test)]
 mod kernel;
 #[cfg(not(test))]
 mod locks;
+mod log;
 #[cfg(not(test))]
 mod memory;
 mod ownership;

@@ -15,6 +15,10 @@
 //! ([`Kind::Link`](crate::format::Kind::Link)). A transaction that nobody takes anything from and
 //! that takes nothing has no record at all, and can be in no cycle.
 //!
+//! A second run is about the regions that a first one has named: the follower says that only these
+//! are regions, and if no unary transaction was in a cycle, plain accesses outside of them do not
+//! count ([`Thread::skips`]). Synchronisation does, because it orders the rest.
+//!
 //! # Regions
 //!
 //! As in `atomsan_recording::events`: a thread's entry point and its closures are no regions, and
@@ -160,6 +164,7 @@ impl Thread {
         let (now, slot) = (at.clock.get() + 1, self.slot.get());
         at.clock.set(now);
         at.region.set(region);
+        self.skips.set(region == 0 && start::skips_outside());
         self.next_epoch();
         recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);

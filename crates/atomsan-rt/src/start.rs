@@ -10,6 +10,7 @@
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
 //! | `ATOMSAN_FOLLOWED` | 1 if the directory is watched by a process that follows the recordings |
 //! | `ATOMSAN_LOGS` | 0 if only edges between transactions are recorded, 2 if they are recorded beside everything |
+//! | `ATOMSAN_OUTSIDE` | 0 if plain accesses outside of regions do not count |
 //! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run |
 //! | `ATOMSAN_NOISE_SEED` | a number; another one is another noise |
 
@@ -94,6 +95,14 @@ pub(crate) fn logs() -> Logs {
         2 => Logs::Transactions,
         _ => Logs::All,
     }
+}
+
+/// Whether plain accesses outside of regions do not count.
+static SKIPS: AtomicBool = AtomicBool::new(false);
+
+/// Whether plain accesses outside of regions do not count.
+pub(crate) fn skips_outside() -> bool {
+    SKIPS.load(Ordering::Relaxed)
 }
 
 /// Makes sure that the recording has been started, by this call or another; whether there is one.
@@ -234,6 +243,10 @@ fn open_recording() -> bool {
         Some(b"2") => LOGS.store(Logs::Transactions as u8, Ordering::Relaxed),
         _ => {}
     }
+    SKIPS.store(
+        variable(b"ATOMSAN_OUTSIDE") == Some(b"0"),
+        Ordering::Relaxed,
+    );
     let memory = variable(b"ATOMSAN_MEMORY")
         .and_then(number)
         .unwrap_or(DEFAULT_MEMORY);

@@ -33,7 +33,7 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{entry, Kind, LOW, SLOTS, first_word, frame_detail, header, second_word};
+use crate::format::{Kind, LOW, SLOTS, entry, first_word, frame_detail, header, second_word};
 use crate::log::{self, Log};
 use crate::sync::{AtomicBool, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
@@ -93,6 +93,9 @@ pub(crate) struct Thread {
     busy: Cell<bool>,
     /// Whether this is a first run: nothing is recorded but which transaction comes after which.
     silent: Cell<bool>,
+    /// Whether plain accesses do not count, because the thread is outside of the regions that this run
+    /// is about.
+    pub(crate) skips: Cell<bool>,
     /// Whether the program knows its regions (see [`crate::regions`]).
     tabled: Cell<bool>,
     /// What the thread does.
@@ -264,6 +267,7 @@ impl Thread {
         self.excess.set(0);
         self.logged.set(0);
         self.busy.set(false);
+        self.skips.set(false);
         if self.tabled.get() {
             self.start_clock();
         }
@@ -401,6 +405,14 @@ impl Thread {
         if !self.silent.get() {
             self.append(words);
         }
+    }
+
+    /// Appends the name of a thread, which is wanted even if nothing else of the log is.
+    pub(crate) fn append_name(&self, words: [u64; 4]) {
+        if self.tabled.get() {
+            self.write_link(words);
+        }
+        self.append(words);
     }
 
     /// Something happens at a place: if that is outside of regions, it may be in one that is inlined

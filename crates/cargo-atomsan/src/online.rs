@@ -11,10 +11,12 @@ use crate::recorded;
 use crate::{child, last, products};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
+use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_online::{Follower, Options};
 use atomsan_recording::Options as Sources;
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
+use atomsan_trace::spec::Pattern;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -77,6 +79,12 @@ pub(crate) fn run(
     };
     if watch.checks_components() {
         command.env("ATOMSAN_LOGS", "2");
+        if let Some(info) = args.flags.second_run()? {
+            watch.spec = only(&info)?;
+            if !info.unary {
+                command.env("ATOMSAN_OUTSIDE", "0");
+            }
+        }
     }
     let status = child::run_while(command, directory, || watch.advance())
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
@@ -85,6 +93,17 @@ pub(crate) fn run(
         return Ok((status, None));
     }
     Ok((status, Some(watch.finish()?)))
+}
+
+/// The specification of a second run: only what a first run has named should be atomic.
+fn only(info: &StaticInfo) -> anyhow::Result<Spec> {
+    let mut spec = Spec::default();
+    // There is always a rule, so that what is not named is not atomic.
+    let names = info.regions.iter().map(|name| Pattern::exactly(name));
+    for name in names.chain(std::iter::once(Pattern::exactly(""))) {
+        spec.add(Pattern::parse(&name).map_err(anyhow::Error::msg)?, true);
+    }
+    Ok(spec)
 }
 
 impl Watch<'_> {
@@ -118,7 +137,6 @@ impl Watch<'_> {
                 spec: self.spec.clone(),
                 memory: self.args.memory.unwrap_or(KEPT) as usize,
                 first_run: self.args.flags.first_run.is_some(),
-                transactions: self.checks_components(),
                 keep_all: self.args.watch.compare,
                 // What is checked again as a recording is checked with one specification.
                 demote: !self.args.watch.compare,

@@ -190,10 +190,18 @@ pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, 
     ]
 }
 
-/// A directory for recordings, which goes away when it is dropped.
-pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix("atomsan-")
+/// A directory for recordings, which goes away when it is dropped. Logs that are read while they
+/// are written, and are used again, are kept off the disk.
+pub(crate) fn directory(online: bool) -> anyhow::Result<tempfile::TempDir> {
+    let make = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("atomsan-");
+        builder
+    };
+    if online && let Ok(directory) = make().tempdir_in("/dev/shm") {
+        return Ok(directory);
+    }
+    make()
         .tempdir()
         .context("cannot make a directory for recordings")
 }
