@@ -202,9 +202,9 @@ impl Process {
             return;
         }
         for report in reports(checker) {
-            if (args.all || report.rank > Rank::Low)
-                && self.shown.insert(report.fingerprint.clone())
-            {
+            let known = report.prints().any(|print| self.shown.contains(print));
+            self.shown.extend(report.prints().map(str::to_owned));
+            if (args.all || report.rank > Rank::Low) && !known {
                 let culprit = &report.culprit;
                 anstream::eprintln!(
                     "atomsan: found while it runs: `{}` is not atomic, {} lines {:?}",

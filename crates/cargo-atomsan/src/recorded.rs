@@ -380,7 +380,7 @@ fn numbered(path: &Path, number: u64) -> PathBuf {
 fn over_all(documents: &[Document]) -> Document {
     let mut all = unite(documents.to_vec(), products::unite);
     for finding in &mut all.findings {
-        let same = |report: &Report| report.fingerprint == finding.fingerprint;
+        let same = |report: &Report| report.is_same(finding);
         let shows = |document: &&Document| document.findings.iter().any(same);
         let processes = documents.iter().filter(shows).count();
         if processes > 1 {

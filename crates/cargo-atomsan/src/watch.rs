@@ -46,7 +46,9 @@ impl Flags {
     /// Whether a finding has not been shown yet; from now on it has.
     pub(crate) fn is_new(&self, report: &Report) -> bool {
         let mut shown = self.shown.borrow_mut();
-        shown.insert(report.fingerprint.clone())
+        let is_new = !report.prints().any(|print| shown.contains(print));
+        shown.extend(report.prints().map(str::to_owned));
+        is_new
     }
 
     /// Whether this is not the first run.
