@@ -15,6 +15,7 @@ mod annotations;
 mod calls;
 mod looks;
 mod naming;
+mod stream;
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
@@ -34,6 +35,7 @@ use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+pub use stream::Stream;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -462,7 +464,13 @@ impl Translator {
     }
 
     fn conclude_survey(&mut self) -> Findings {
-        let handed_over = (self.survey.take()).map(Survey::finish).unwrap_or_default();
+        let survey = self.survey.take().unwrap_or_default();
+        self.found(&survey)
+    }
+
+    /// What a survey has found out so far, with the looks that were repeated since the last time.
+    fn found(&mut self, survey: &Survey) -> Findings {
+        let handed_over = survey.finish();
         let repeated = std::mem::take(&mut self.repeated);
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
         Findings {

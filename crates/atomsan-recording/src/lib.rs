@@ -13,6 +13,7 @@
 //! * [`own_models`]: what a user says of further ones.
 //! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
+//! * [`sharing`]: which memory threads share, while a program runs.
 //! * [`whose`]: whose a function is.
 //! * [`handover`]: which variables are handed from thread to thread and need no check.
 //! * [`events`]: all of it put together.
@@ -28,10 +29,11 @@ pub mod handover;
 pub mod models;
 pub mod order;
 pub mod own_models;
+pub mod sharing;
 pub mod symbols;
 mod types;
 pub mod whose;
 
-pub use events::{Events, Translator};
+pub use events::{Events, Stream, Translator};
 pub use file::Recording;
 pub use whose::Options;

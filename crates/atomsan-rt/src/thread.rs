@@ -32,10 +32,11 @@
 
 use crate::format::{Kind, SLOTS, first_word, frame_detail, header, second_word};
 use crate::recording::Chunk;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 const FRAMES: usize = 1 << 20;
 /// How many of the outermost and of the innermost functions a snapshot names.

@@ -339,6 +339,32 @@ impl Translator {
         }
     }
 
+    /// Whether a function of the user's is seen to call others of the user's, inlined or not.
+    pub fn has_callees(&self, function: FunctionId) -> bool {
+        let is = |node: u32| self.nodes[node as usize].function == Some(function);
+        // A chain comes after the one that it goes on from.
+        let mut calls: Vec<(u32, u32)> = (self.children.iter())
+            .map(|(&(chain, ..), &node)| (node, chain))
+            .collect();
+        calls.sort_unstable();
+        let mut inside = vec![false; self.nodes.len()];
+        for (node, chain) in calls {
+            let called = is(chain) || inside[chain as usize];
+            inside[node as usize] = called;
+            if called && self.nodes[node as usize].function.is_some() {
+                return true;
+            }
+        }
+        let inlined_there = |(&(chain, _), place): (&(u32, u64), &Place)| {
+            place.inlined != 0 && (is(chain) || inside[chain as usize])
+        };
+        let inlined_into = |chain: &Vec<(FunctionId, SiteId)>| {
+            let at = chain.iter().position(|&(inlined, _)| inlined == function);
+            at.is_some_and(|at| at + 1 < chain.len())
+        };
+        self.places.iter().any(inlined_there) || self.inlined.iter().any(inlined_into)
+    }
+
     pub(super) fn calls(&self, slot: usize) -> u32 {
         self.threads[slot]
             .stack
