@@ -20,7 +20,7 @@ use atomsan_recording::file::{Counters, Piece, Record};
 use atomsan_recording::format::{Kind, header};
 use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
-use atomsan_trace::{FunctionId, Names, Spec};
+use atomsan_trace::{FunctionId, Names, Spec, StackId};
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use std::io;
@@ -438,6 +438,16 @@ impl Follower {
             }
             Kind::Begin => {
                 self.look(slot, record);
+                self.keep(slot, record, words);
+            }
+            Kind::Fork => {
+                if let Some(translator) = &mut self.translator {
+                    let calls = thread.calls.frames.iter().rev().map(|frame| frame.0);
+                    let calls = std::iter::once(record.pc()).chain(calls);
+                    let (child, site) = translator.fork(record.subject, calls);
+                    self.checker.define(&mut translator.take());
+                    self.checker.spawn(child, site, StackId::EMPTY);
+                }
                 self.keep(slot, record, words);
             }
             Kind::ThreadName => {

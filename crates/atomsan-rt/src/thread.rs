@@ -293,6 +293,11 @@ impl Thread {
         Some(result)
     }
 
+    /// Whether the runtime works for this thread.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+
     /// Work that a signal has interrupted will not be finished.
     pub(crate) fn abandon(&self) {
         self.busy.set(false);
