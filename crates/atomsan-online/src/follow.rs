@@ -448,10 +448,11 @@ impl Follower {
                 self.keep(slot, record, words);
             }
             Kind::ThreadName => {
-                let translator = self.translator.as_mut();
-                let named = translator.and_then(|one| one.name_thread(record));
-                if let Some((thread, name)) = named {
-                    self.checker.rename_thread(thread, &name);
+                if let Some(translator) = &mut self.translator {
+                    translator.name_thread(record);
+                    for (thread, name) in translator.take_renamed() {
+                        self.checker.rename_thread(thread, &name);
+                    }
                 }
             }
             Kind::End => {

@@ -5,12 +5,12 @@
 //! information costs names, not events.
 
 use crate::file::Recording;
-use crate::types::{TypeId, Types};
+use crate::types::{Local, TypeId, Types};
 use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 use rustc_hash::FxBuildHasher;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -36,6 +36,8 @@ struct Module {
     image: OnceCell<Image>,
     statics: OnceCell<Vec<Static>>,
     types: OnceCell<Option<Types>>,
+    /// The locals of functions, by an address in them.
+    locals: RefCell<HashMap<u64, Rc<[Local]>, FxBuildHasher>>,
 }
 
 /// Address, size and name of a static.
@@ -103,6 +105,7 @@ impl Symbols {
                     image: OnceCell::new(),
                     statics: OnceCell::new(),
                     types: OnceCell::new(),
+                    locals: RefCell::default(),
                 }),
             }
         }
@@ -224,6 +227,32 @@ impl Symbols {
         parameters().unwrap_or_default()
     }
 
+    /// What a function has so many bytes above its stack pointer: `account.balance`. The function is
+    /// the one that a return address behind its prologue is in.
+    pub(crate) fn local(&self, pc: u64, offset: u64) -> Option<String> {
+        let address = pc.checked_sub(1)?;
+        let mut modules = self.modules.iter();
+        let module = modules.find(|module| module.range.contains(&address))?;
+        let address = address - module.range.start + module.image().base;
+        let types = module.types()?;
+        let known = module.locals.borrow().get(&address).map(Rc::clone);
+        let locals = known.unwrap_or_else(|| {
+            let locals: Rc<[Local]> = module
+                .read_locals(types, address)
+                .unwrap_or_default()
+                .into();
+            module
+                .locals
+                .borrow_mut()
+                .insert(address, Rc::clone(&locals));
+            locals
+        });
+        let mut found = locals.iter().filter(|local| local.bytes.contains(&offset));
+        let local = found.next_back()?;
+        let path = types.path_in(local.of, offset - local.bytes.start);
+        Some(format!("{}{path}", local.name))
+    }
+
     /// How many bytes a value of a type has.
     pub(crate) fn size(&self, of: Type) -> Option<u64> {
         self.modules[of.module].types()?.size(of.of)
@@ -278,6 +307,17 @@ impl Module {
         self.lines
             .get_or_init(|| addr2line::Loader::new(&self.path).ok())
             .as_ref()
+    }
+
+    fn read_locals(&self, types: &Types, address: u64) -> Option<Vec<Local>> {
+        let mut frames = self.lines()?.find_frames(address).ok()?;
+        let mut function = None;
+        while let Ok(Some(frame)) = frames.next() {
+            function = frame.dw_die_offset;
+        }
+        let data = std::fs::read(&self.path).ok()?;
+        let file = object::File::parse(&*data).ok()?;
+        types.locals(&file, address, function?.0.into_u64() as usize)
     }
 
     fn types(&self) -> Option<&Types> {
