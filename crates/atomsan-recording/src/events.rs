@@ -114,6 +114,8 @@ struct Thread {
     waiting: bool,
     /// The locks it holds, of either kind, as often as it holds them.
     held: Vec<LockId>,
+    /// Those that an implementation has let go of and will take again before it returns.
+    lent: Vec<LockId>,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
     /// The threads it has started that end before a scope does, each with the number of
@@ -684,6 +686,8 @@ impl Translator {
             match record.kind {
                 Kind::Wait | Kind::Arrive => return self.split(slot, site),
                 Kind::Fork | Kind::Join => {}
+                Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
+                    if self.is_lent(slot, record) => {}
                 _ => return,
             }
         }
@@ -720,6 +724,24 @@ impl Translator {
             _ => return,
         };
         self.emit(slot, site, op);
+    }
+
+    /// Whether an implementation lets go of a lock that its caller holds, as a condition does while
+    /// it waits, or takes it again.
+    fn is_lent(&mut self, slot: usize, record: &Record) -> bool {
+        let Some(&lock) = self.locks.get(&record.subject) else {
+            return false;
+        };
+        let Thread { held, lent, .. } = &mut self.threads[slot];
+        if matches!(record.kind, Kind::Release | Kind::ReleaseShared) {
+            let is_held = held.contains(&lock);
+            if is_held {
+                lent.push(lock);
+            }
+            return is_held;
+        }
+        let at = lent.iter().position(|&other| other == lock);
+        at.map(|at| lent.swap_remove(at)).is_some()
     }
 
     /// A scope of threads ends when its count of them has become 0. They are joined by that, though
