@@ -13,6 +13,14 @@
 //!
 //! Without these rules every lock-free loop would be a false alarm.
 //!
+//! # What is taken back
+//!
+//! A reader that adds itself to a count, sees that it came too late and takes itself back has only
+//! looked: additions and changes of single bits commute with its own, and a compare-exchange does not
+//! succeed while the count is wrong. So a sum and the difference that undoes it, the next
+//! operation of the same invocation at that place, are one load. They are not if anybody ever
+//! overwrites the word, by a store or a swap: what is then taken back was never there.
+//!
 //! # Spinning
 //!
 //! A thread that repeats a load at the same place of the same invocation, with nothing but loads in
@@ -29,7 +37,7 @@
 //! readers, waiters) are no such locks.
 
 use crate::file::Record;
-use crate::format::{COMPARED, Kind};
+use crate::format::{ADDED, COMPARED, Kind};
 use crate::models::Change;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
@@ -42,6 +50,11 @@ type FxSet<K> = HashSet<K, FxBuildHasher>;
 pub struct Atomics {
     harmless: FxSet<u64>,
     spins: FxSet<u64>,
+    /// Positions of sums that are undone and of what undoes them, by the word.
+    undone: FxMap<u64, u64>,
+    undoing: FxMap<u64, u64>,
+    /// Words that are overwritten whatever they were.
+    overwritten: FxSet<u64>,
     words: FxMap<u64, Word>,
 }
 
@@ -63,6 +76,7 @@ impl Atomics {
         Follower {
             atomics: self,
             last: FxMap::default(),
+            added: FxMap::default(),
             holding: FxMap::default(),
             calls: Vec::new(),
             busy: 0,
@@ -71,7 +85,17 @@ impl Atomics {
 
     /// Whether the atomic read at this position does not count.
     pub fn is_harmless(&self, position: u64) -> bool {
-        self.harmless.contains(&position)
+        self.harmless.contains(&position) || self.counts(&self.undoing, position)
+    }
+
+    /// Whether the change at this position is taken back, so that it only is a look.
+    pub fn is_taken_back(&self, position: u64) -> bool {
+        self.counts(&self.undone, position)
+    }
+
+    fn counts(&self, undone: &FxMap<u64, u64>, position: u64) -> bool {
+        let word = undone.get(&position);
+        word.is_some_and(|word| !self.overwritten.contains(word))
     }
 
     /// Program counters of loads at which threads spin.
@@ -114,6 +138,8 @@ struct Read {
 pub struct Follower<'a> {
     atomics: &'a mut Atomics,
     last: FxMap<u64, Read>,
+    /// The last operation at a word, if it was a sum.
+    added: FxMap<u64, Read>,
     /// Words that may be locks, held by this thread.
     holding: FxMap<u64, ()>,
     /// The open calls: a number for each chain of call sites.
@@ -139,6 +165,7 @@ impl Follower<'_> {
             Kind::ThreadStart => {
                 self.calls.clear();
                 self.last.clear();
+                self.added.clear();
                 self.holding.clear();
             }
             Kind::AtomicRmw | Kind::AtomicStore => self.change(record),
@@ -149,6 +176,11 @@ impl Follower<'_> {
             chain: self.calls.last().copied().unwrap_or(0),
             busy: self.busy,
         };
+        if let Kind::AtomicLoad | Kind::AtomicRmwFailed | Kind::AtomicStore | Kind::AtomicRmw =
+            record.kind
+        {
+            self.take_back(&read);
+        }
         let last = match record.kind {
             Kind::AtomicLoad => self.last.insert(record.subject, read),
             Kind::AtomicRmwFailed => {
@@ -191,6 +223,39 @@ impl Follower<'_> {
         };
         if harmless {
             self.atomics.harmless.insert(before.position);
+        }
+    }
+
+    /// Is a sum undone by this operation?
+    fn take_back(&mut self, now: &Read) {
+        let Record {
+            subject,
+            position,
+            kind,
+            extra: [before, after],
+            ..
+        } = now.record;
+        let last = self.added.remove(&subject);
+        if kind == Kind::AtomicStore || kind == Kind::AtomicRmw && now.record.detail() == 0 {
+            self.atomics.overwritten.insert(subject);
+        }
+        if kind != Kind::AtomicRmw || now.record.detail() != ADDED {
+            return;
+        }
+        let bits = 64 - 8 * u32::from(now.record.size.clamp(1, 8));
+        let undoes = |last: &Read| {
+            let [was, became] = last.record.extra;
+            let (sum, difference) = (became.wrapping_sub(was), before.wrapping_sub(after));
+            last.chain == now.chain && (sum ^ difference) << bits == 0
+        };
+        match last {
+            Some(last) if undoes(&last) => {
+                self.atomics.undone.insert(last.record.position, subject);
+                self.atomics.undoing.insert(position, subject);
+            }
+            _ => {
+                self.added.insert(subject, *now);
+            }
         }
     }
 
@@ -238,7 +303,7 @@ mod tests {
     use super::*;
     use crate::file::Recording;
     use crate::file::tests::Builder;
-    use crate::format::{first_word, second_word};
+    use crate::format::{MASKED, first_word, second_word};
 
     fn followed(recording: &Recording) -> Atomics {
         let mut atomics = Atomics::default();
@@ -295,6 +360,28 @@ mod tests {
         let records = (0..recording.slots()).flat_map(|slot| recording.log(slot));
         let records = records.collect();
         (followed(&recording), records)
+    }
+
+    #[test]
+    fn what_is_taken_back() {
+        let add: (usize, Kind, u16, u64, &[u64]) = (1, Kind::AtomicRmw, ADDED, 1, &[1, 3]);
+        let back: (usize, Kind, u16, u64, &[u64]) = (1, Kind::AtomicRmw, ADDED, 2, &[7, 5]);
+        let looks = |records: &[(usize, Kind, u16, u64, &[u64])]| {
+            let (atomics, records) = recorded(records);
+            atomics.is_taken_back(records[0].position) && atomics.is_harmless(records[1].position)
+        };
+        let other = (2, Kind::AtomicRmw, MASKED, 3, &[3, 2][..]);
+        assert!(looks(&[add, back, other]));
+        let swap = (2, Kind::AtomicRmw, 0, 3, &[3, 0][..]);
+        assert!(!looks(&[add, back, swap]), "somebody overwrites it");
+        assert!(
+            !looks(&[add, (1, Kind::AtomicRmw, ADDED, 2, &[7, 6])]),
+            "not all of it"
+        );
+        assert!(
+            !looks(&[add, (2, Kind::AtomicRmw, ADDED, 2, &[7, 5])]),
+            "somebody else"
+        );
     }
 
     #[test]

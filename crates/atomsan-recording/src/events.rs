@@ -14,6 +14,7 @@
 mod annotations;
 mod calls;
 mod looks;
+mod sections;
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
@@ -29,6 +30,7 @@ use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, Thre
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use rustc_hash::FxBuildHasher;
+use sections::Sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -104,6 +106,8 @@ struct Thread {
     held: Vec<LockId>,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
+    /// Its critical sections.
+    sections: Sections,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
     scoped: Vec<(usize, u64)>,
@@ -123,6 +127,8 @@ pub struct Translator {
     functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
     function_names: Vec<Box<str>>,
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
+    /// The sites of writes after a second look, by the site.
+    sites_again: FxMap<SiteId, SiteId>,
     objects: BTreeMap<u64, (u64, ObjectId)>,
     object_count: u32,
     /// The stacks of threads: where each ends, and whose it is.
@@ -213,6 +219,7 @@ impl Translator {
             functions: HashMap::default(),
             function_names: Vec::new(),
             sites: HashMap::default(),
+            sites_again: FxMap::default(),
             objects: BTreeMap::new(),
             object_count: 0,
             stacks: BTreeMap::new(),
@@ -292,12 +299,32 @@ impl Translator {
         if let Some(&id) = self.sites.get(&frames) {
             return id;
         }
-        let id = SiteId(self.sites.len() as u32 + 1);
-        self.sites.insert(frames.clone(), id);
-        self.batch
-            .definitions
-            .push(Definition::Site(names::Site { frames }));
+        let id = self.new_site(frames.clone(), false);
+        self.sites.insert(frames, id);
         id
+    }
+
+    fn new_site(&mut self, frames: Vec<names::Frame>, looked_again: bool) -> SiteId {
+        let known = self.sites.len() + self.sites_again.len();
+        self.batch.definitions.push(Definition::Site(names::Site {
+            frames,
+            looked_again,
+        }));
+        SiteId(known as u32 + 1)
+    }
+
+    /// The site of a write after a second look.
+    fn site_again(&mut self, site: SiteId) -> SiteId {
+        if let Some(&again) = self.sites_again.get(&site) {
+            return again;
+        }
+        let mut known = self.sites.iter();
+        let Some((frames, _)) = known.find(|(_, id)| **id == site) else {
+            return site;
+        };
+        let again = self.new_site(frames.clone(), true);
+        self.sites_again.insert(site, again);
+        again
     }
 
     /// Names a variable that is new.
@@ -369,6 +396,9 @@ impl Translator {
             }
             _ => {}
         }
+        if self.survey.is_none() {
+            thread.sections.step(op);
+        }
         self.batch.events.push(Event {
             thread: thread.id,
             site,
@@ -402,6 +432,7 @@ impl Translator {
             waiting,
             held,
             looks,
+            sections,
             ..
         } = &mut self.threads[slot];
         if let Some(event) = held_back.take() {
@@ -410,6 +441,8 @@ impl Translator {
         *waiting = false;
         let (survey, findings) = (&mut self.survey, &self.findings);
         let repeated = &mut self.repeated;
+        let mut looked_again = false;
+        let first = touched.len();
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
@@ -418,8 +451,11 @@ impl Translator {
             if let Some(survey) = survey {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
-            } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
-                return;
+            } else {
+                looked_again |= sections.access(op, site);
+                if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
+                    return;
+                }
             }
             touched.push(Event {
                 thread: *thread,
@@ -427,6 +463,12 @@ impl Translator {
                 op,
             });
         });
+        if looked_again {
+            let again = self.site_again(site);
+            touched[first..]
+                .iter_mut()
+                .for_each(|event| event.site = again);
+        }
         self.batch.events = touched;
         for address in new {
             self.define_var(address);
@@ -695,6 +737,9 @@ impl Translator {
                 Kind::Write | Kind::WriteRange => Op::Write,
                 Kind::AtomicLoad => Op::AtomicLoad,
                 Kind::AtomicStore => Op::AtomicStore,
+                Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
+                    Op::AtomicRmwFailed
+                }
                 Kind::AtomicRmw => Op::AtomicRmw,
                 _ => Op::AtomicRmwFailed,
             };

@@ -27,6 +27,7 @@ impl Rank {
             .any(|participant| participant.blamed && participant.region.is_some());
         match finding.anomaly {
             _ if !blamed_region || same_place => Rank::Low,
+            Anomaly::LostUpdate if looked_again(finding, names) => Rank::Medium,
             Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten => Rank::High,
             Anomaly::NonRepeatableRead
             | Anomaly::InconsistentPair
@@ -36,4 +37,11 @@ impl Rank {
             | Anomaly::MissingYield => Rank::Medium,
         }
     }
+}
+
+/// Whether the culprit's last step is a write after a second look: nothing is known to be lost then.
+pub(crate) fn looked_again(finding: &Finding, names: &Names) -> bool {
+    let own = finding.witness.iter().rfind(|step| step.participant == 0);
+    let site = own.and_then(|step| names.site(step.event.site));
+    site.is_some_and(|site| site.looked_again)
 }
