@@ -17,8 +17,8 @@
 //!
 //! A reader that adds itself to a count, sees that it came too late and takes itself back has only
 //! looked: additions and changes of single bits commute with its own, and a compare-exchange does not
-//! succeed while the count is wrong. So a sum and the difference that undoes it, the next
-//! operation of the same invocation at that place, are one load. They are not if anybody ever
+//! succeed while the count is wrong. So a sum and the difference that undoes it, with no other atomic
+//! operation or synchronisation of the thread in between, are one load. They are not if anybody ever
 //! overwrites the word, by a store or a swap: what is then taken back was never there.
 //!
 //! # Spinning
@@ -76,7 +76,7 @@ impl Atomics {
         Follower {
             atomics: self,
             last: FxMap::default(),
-            added: FxMap::default(),
+            added: None,
             holding: FxMap::default(),
             calls: Vec::new(),
             busy: 0,
@@ -138,8 +138,8 @@ struct Read {
 pub struct Follower<'a> {
     atomics: &'a mut Atomics,
     last: FxMap<u64, Read>,
-    /// The last operation at a word, if it was a sum.
-    added: FxMap<u64, Read>,
+    /// The last atomic operation, if it was a sum.
+    added: Option<Record>,
     /// Words that may be locks, held by this thread.
     holding: FxMap<u64, ()>,
     /// The open calls: a number for each chain of call sites.
@@ -165,22 +165,17 @@ impl Follower<'_> {
             Kind::ThreadStart => {
                 self.calls.clear();
                 self.last.clear();
-                self.added.clear();
                 self.holding.clear();
             }
             Kind::AtomicRmw | Kind::AtomicStore => self.change(record),
             _ => {}
         }
+        self.take_back(record);
         let read = Read {
             record: *record,
             chain: self.calls.last().copied().unwrap_or(0),
             busy: self.busy,
         };
-        if let Kind::AtomicLoad | Kind::AtomicRmwFailed | Kind::AtomicStore | Kind::AtomicRmw =
-            record.kind
-        {
-            self.take_back(&read);
-        }
         let last = match record.kind {
             Kind::AtomicLoad => self.last.insert(record.subject, read),
             Kind::AtomicRmwFailed => {
@@ -227,35 +222,30 @@ impl Follower<'_> {
     }
 
     /// Is a sum undone by this operation?
-    fn take_back(&mut self, now: &Read) {
-        let Record {
-            subject,
-            position,
-            kind,
-            extra: [before, after],
-            ..
-        } = now.record;
-        let last = self.added.remove(&subject);
-        if kind == Kind::AtomicStore || kind == Kind::AtomicRmw && now.record.detail() == 0 {
-            self.atomics.overwritten.insert(subject);
-        }
-        if kind != Kind::AtomicRmw || now.record.detail() != ADDED {
+    fn take_back(&mut self, now: &Record) {
+        if let Kind::Read | Kind::Write | Kind::ReadRange | Kind::WriteRange = now.kind {
             return;
         }
-        let bits = 64 - 8 * u32::from(now.record.size.clamp(1, 8));
-        let undoes = |last: &Read| {
-            let [was, became] = last.record.extra;
-            let (sum, difference) = (became.wrapping_sub(was), before.wrapping_sub(after));
-            last.chain == now.chain && (sum ^ difference) << bits == 0
+        let last = self.added.take();
+        let changes = now.kind == Kind::AtomicRmw;
+        if now.kind == Kind::AtomicStore || changes && now.detail() == 0 {
+            self.atomics.overwritten.insert(now.subject);
+        }
+        if !changes || now.detail() != ADDED {
+            return;
+        }
+        let unused = 64 - 8 * u32::from(now.size.clamp(1, 8));
+        let sum = |[before, after]: [u64; 2]| after.wrapping_sub(before);
+        let undoes = |last: &Record| {
+            let both = sum(last.extra).wrapping_add(sum(now.extra));
+            last.subject == now.subject && both << unused == 0
         };
-        match last {
-            Some(last) if undoes(&last) => {
-                self.atomics.undone.insert(last.record.position, subject);
-                self.atomics.undoing.insert(position, subject);
+        match last.filter(undoes) {
+            Some(last) => {
+                self.atomics.undone.insert(last.position, now.subject);
+                self.atomics.undoing.insert(now.position, now.subject);
             }
-            _ => {
-                self.added.insert(subject, *now);
-            }
+            None => self.added = Some(*now),
         }
     }
 

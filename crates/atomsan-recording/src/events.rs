@@ -452,10 +452,10 @@ impl Translator {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
             } else {
-                looked_again |= sections.access(op, site);
                 if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
                     return;
                 }
+                looked_again |= sections.access(op, site);
             }
             touched.push(Event {
                 thread: *thread,
