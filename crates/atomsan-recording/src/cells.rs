@@ -13,7 +13,7 @@
 //! What atomic operations of the user's own code amount to is worked out on the way
 //! ([`crate::atomics`]).
 
-use crate::atomics::Atomics;
+use crate::atomics::{Atomics, Follower};
 use crate::file::Recording;
 use crate::format::Kind;
 use atomsan_trace::VarId;
@@ -38,6 +38,16 @@ struct Granule {
     vars: [u32; 8],
     /// How often it has become new.
     renewed: u32,
+}
+
+impl Granule {
+    fn new(starts: u8) -> Granule {
+        Granule {
+            starts,
+            vars: [NONE; 8],
+            renewed: 0,
+        }
+    }
 }
 
 /// The cells of the memory that threads share.
@@ -67,7 +77,7 @@ impl Cells {
         let mut atomics = Atomics::default();
         for slot in 0..recording.slots() {
             let mut thread = slot as u32;
-            let mut follower = atomics.follow();
+            let mut follower = Follower::default();
             for record in recording.log(slot) {
                 match record.kind {
                     Kind::Edge => continue,
@@ -75,25 +85,20 @@ impl Cells {
                     Kind::Alloc | Kind::Free => continue,
                     _ => {}
                 }
-                follower.step(&record);
-                if let Some(range) = record.range() {
-                    note(&mut seen, range, thread);
+                follower.step(&mut atomics, &record);
+                for (granule, starts) in record.range().into_iter().flat_map(pieces) {
+                    let seen = seen.entry(granule).or_insert(Seen { starts, thread });
+                    seen.starts |= starts;
+                    if seen.thread != thread {
+                        seen.thread = MANY;
+                    }
                 }
             }
         }
         let shared: HashMap<u64, Granule, FxBuildHasher> = seen
             .into_iter()
             .filter(|(_, seen)| seen.thread == MANY)
-            .map(|(granule, Seen { starts, .. })| {
-                (
-                    granule,
-                    Granule {
-                        starts,
-                        vars: [NONE; 8],
-                        renewed: 0,
-                    },
-                )
-            })
+            .map(|(granule, Seen { starts, .. })| (granule, Granule::new(starts)))
             .collect();
         let mut sorted: Vec<u64> = shared.keys().copied().collect();
         sorted.sort_unstable();
@@ -133,6 +138,62 @@ impl Cells {
             granule.vars = [NONE; 8];
             granule.renewed = 0;
         }
+    }
+
+    /// Threads share more memory, or have separated it more, than was known.
+    pub fn extend(&mut self, granules: &[(u64, u8)]) {
+        let known = self.sorted.len();
+        for &(granule, starts) in granules {
+            match self.shared.get_mut(&granule) {
+                Some(known) => known.starts |= starts,
+                None => {
+                    self.shared.insert(granule, Granule::new(starts));
+                    self.sorted.push(granule);
+                }
+            }
+        }
+        if self.sorted.len() > known {
+            self.sorted.sort_unstable();
+        }
+    }
+
+    /// The cells that start in a granule, as bits, if threads share it.
+    pub fn starts(&self, granule: u64) -> Option<u8> {
+        Some(self.shared.get(&granule)?.starts)
+    }
+
+    /// How many variables there are.
+    pub fn vars(&self) -> u32 {
+        self.next
+    }
+
+    /// Starts variables again from the first; memory that has none is forgotten, and all of it if
+    /// there is still more than so much.
+    pub fn start_over(&mut self, most: usize) {
+        self.shared.retain(|_, granule| granule.vars != [NONE; 8]);
+        if self.shared.len() > most {
+            self.shared.clear();
+        }
+        self.sorted
+            .retain(|granule| self.shared.contains_key(granule));
+        self.restart();
+    }
+
+    /// Forgets what is known of words in memory that threads do not share.
+    pub fn forget_words(&mut self) {
+        let shared = &self.shared;
+        (self.atomics).retain_words(|address| shared.contains_key(&(address & !7)));
+    }
+
+    /// Exchanges the memory, but not what is known of atomic operations.
+    pub fn swap_memory(&mut self, other: &mut Cells) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.atomics, &mut other.atomics);
+    }
+
+    /// What the atomic operations amount to, to add to it.
+    pub fn atomics_mut(&mut self) -> &mut Atomics {
+        &mut self.atomics
     }
 
     /// What the atomic operations of the recording amount to.
@@ -200,25 +261,20 @@ impl Cells {
     }
 }
 
-fn note(seen: &mut HashMap<u64, Seen, FxBuildHasher>, range: Range<u64>, thread: u32) {
-    let mut at = range.start;
-    while at < range.end {
-        let base = at & !7;
-        let end = range.end.min(base + 8);
-        let mut starts = 1u8 << (at - base);
-        if end < base + 8 {
-            starts |= 1 << (end - base);
+/// The granules that an access covers parts of, each with the cells that it makes start there.
+pub(crate) fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, u8)> {
+    let first = if range.is_empty() {
+        range.end
+    } else {
+        range.start & !7
+    };
+    (first..range.end).step_by(8).map(move |base| {
+        let mut starts = 1 << (range.start.max(base) - base);
+        if range.end - base < 8 {
+            starts |= 1 << (range.end - base);
         }
-        seen.entry(base)
-            .and_modify(|seen| {
-                seen.starts |= starts;
-                if seen.thread != thread {
-                    seen.thread = MANY;
-                }
-            })
-            .or_insert(Seen { starts, thread });
-        at = base + 8;
-    }
+        (base, starts)
+    })
 }
 
 #[cfg(test)]

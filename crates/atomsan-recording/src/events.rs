@@ -14,7 +14,9 @@
 mod annotations;
 mod calls;
 mod looks;
+mod naming;
 mod sections;
+mod stream;
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
@@ -26,14 +28,16 @@ use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
 use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
-use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
+use atomsan_trace::{Batch, Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
+use naming::Naming;
 use rustc_hash::FxBuildHasher;
 use sections::Sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+pub use stream::Stream;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -46,6 +50,10 @@ struct Node {
     place: Place,
     /// The outermost function of the chain that is neither the user's nor the toolchain's.
     foreign: Option<FunctionId>,
+    /// An address in the function.
+    code: u64,
+    /// Where it was called: the chain, and the return address.
+    caller: (u32, u64),
 }
 
 /// What is known of a place in a chain of calls.
@@ -74,6 +82,8 @@ type Operation = (u32, u8, u64);
 #[derive(Debug, Default)]
 struct Call {
     node: u32,
+    /// The lowest address of its frame; 0 if unknown.
+    frame: u64,
     inlined: u32,
     line: u32,
     /// What was done since the inlined functions were entered.
@@ -85,6 +95,8 @@ const ROOT: u32 = 0;
 #[derive(Debug, Default)]
 struct Thread {
     id: ThreadId,
+    /// The upper end of its stack.
+    stack_end: u64,
     stack: Vec<Call>,
     /// The functions of the user's that it is in; `None` for one that is part of another.
     open: Vec<Option<FunctionId>>,
@@ -127,12 +139,10 @@ pub struct Translator {
     functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
     function_names: Vec<Box<str>>,
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
-    /// The sites of writes after a second look, by the site.
-    sites_again: FxMap<SiteId, SiteId>,
-    objects: BTreeMap<u64, (u64, ObjectId)>,
+    /// The sites of writes after a second look, by the site and that of the look.
+    sites_again: FxMap<(SiteId, SiteId), SiteId>,
     object_count: u32,
-    /// The stacks of threads: where each ends, and whose it is.
-    stacks: BTreeMap<u64, (u64, String)>,
+    naming: Naming,
     nodes: Vec<Node>,
     children: FxMap<(u32, u64, u64), u32>,
     /// Chains of inlined functions, outermost first, with the place of each call; the first one is
@@ -174,14 +184,6 @@ impl std::fmt::Debug for Translator {
     }
 }
 
-fn thread_name(number: u64) -> String {
-    if number == 0 {
-        "main".into()
-    } else {
-        format!("thread {number}")
-    }
-}
-
 /// How many events a batch has, more or less.
 const BATCH: usize = 4096;
 
@@ -195,6 +197,7 @@ impl<'a> Events<'a> {
         let findings = first.conclude_survey();
         let mut second = Translator::new(first.symbols, first.cells, options);
         second.findings = findings;
+        second.naming = first.naming.again();
         Events {
             order: Order::new(recording),
             translator: second,
@@ -220,13 +223,14 @@ impl Translator {
             function_names: Vec::new(),
             sites: HashMap::default(),
             sites_again: FxMap::default(),
-            objects: BTreeMap::new(),
             object_count: 0,
-            stacks: BTreeMap::new(),
+            naming: Naming::default(),
             nodes: vec![Node {
                 function: None,
                 place: Place::default(),
                 foreign: None,
+                code: 0,
+                caller: (ROOT, 0),
             }],
             children: FxMap::default(),
             inlined: vec![Vec::new()],
@@ -244,33 +248,6 @@ impl Translator {
         translator.note_spins(&spins);
         translator.find_not_atomic();
         translator
-    }
-
-    fn thread_id(&mut self, number: u64) -> ThreadId {
-        if let Some(&id) = self.thread_ids.get(&number) {
-            return id;
-        }
-        let id = ThreadId(self.thread_ids.len() as u32);
-        self.thread_ids.insert(number, id);
-        let name = thread_name(number);
-        self.batch.definitions.push(Definition::Thread(name.into()));
-        id
-    }
-
-    fn lock(&mut self, address: u64) -> LockId {
-        if let Some(&id) = self.locks.get(&address) {
-            return id;
-        }
-        let id = LockId(self.lock_count);
-        self.lock_count += 1;
-        self.locks.insert(address, id);
-        let name = match self.symbols.static_at(address) {
-            Some((name, 0)) => name.to_owned(),
-            Some((name, offset)) => format!("{name}+{offset}"),
-            None => format!("lock {}", id.0),
-        };
-        self.batch.definitions.push(Definition::Lock(name.into()));
-        id
     }
 
     fn function(&mut self, name: &str) -> FunctionId {
@@ -299,12 +276,13 @@ impl Translator {
         if let Some(&id) = self.sites.get(&frames) {
             return id;
         }
-        let id = self.new_site(frames.clone(), false);
+        let id = self.new_site(frames.clone(), None);
         self.sites.insert(frames, id);
         id
     }
 
-    fn new_site(&mut self, frames: Vec<names::Frame>, looked_again: bool) -> SiteId {
+    fn new_site(&mut self, frames: Vec<names::Frame>, looked_again: Option<SiteId>) -> SiteId {
+        self.naming.site(&frames);
         let known = self.sites.len() + self.sites_again.len();
         self.batch.definitions.push(Definition::Site(names::Site {
             frames,
@@ -314,44 +292,17 @@ impl Translator {
     }
 
     /// The site of a write after a second look.
-    fn site_again(&mut self, site: SiteId) -> SiteId {
-        if let Some(&again) = self.sites_again.get(&site) {
+    fn site_again(&mut self, site: SiteId, look: SiteId) -> SiteId {
+        if let Some(&again) = self.sites_again.get(&(site, look)) {
             return again;
         }
         let mut known = self.sites.iter();
         let Some((frames, _)) = known.find(|(_, id)| **id == site) else {
             return site;
         };
-        let again = self.new_site(frames.clone(), true);
-        self.sites_again.insert(site, again);
+        let again = self.new_site(frames.clone(), Some(look));
+        self.sites_again.insert((site, look), again);
         again
-    }
-
-    /// Names a variable that is new.
-    fn define_var(&mut self, address: u64) {
-        let object = self
-            .objects
-            .range(..=address)
-            .next_back()
-            .filter(|(_, (end, _))| address < *end)
-            .map(|(start, (_, id))| (*start, *id));
-        let name = match (object, self.symbols.static_at(address)) {
-            (Some((start, id)), _) => format!("object {}+{}", id.0, address - start),
-            (None, Some((name, 0))) => name.to_owned(),
-            (None, Some((name, offset))) => format!("{name}+{offset}"),
-            (None, None) => match self.stacks.range(..=address).next_back() {
-                Some((_, (end, owner))) if address < *end => format!("a local of {owner}"),
-                _ => format!("{address:#x}"),
-            },
-        };
-        self.batch.definitions.push(Definition::Var(names::Var {
-            name: name.into(),
-            object: self
-                .annotations
-                .set_of(address)
-                .or(object.map(|(_, id)| id)),
-            volatile: false,
-        }));
     }
 
     /// What a thread has to say before anything else.
@@ -441,7 +392,7 @@ impl Translator {
         *waiting = false;
         let (survey, findings) = (&mut self.survey, &self.findings);
         let repeated = &mut self.repeated;
-        let mut looked_again = false;
+        let mut looked_again = None;
         let first = touched.len();
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
@@ -455,7 +406,7 @@ impl Translator {
                 if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
                     return;
                 }
-                looked_again |= sections.access(op, site);
+                looked_again = looked_again.or(sections.access(op, site));
             }
             touched.push(Event {
                 thread: *thread,
@@ -463,8 +414,8 @@ impl Translator {
                 op,
             });
         });
-        if looked_again {
-            let again = self.site_again(site);
+        if let Some(look) = looked_again {
+            let again = self.site_again(site, look);
             touched[first..]
                 .iter_mut()
                 .for_each(|event| event.site = again);
@@ -521,17 +472,17 @@ impl Translator {
             self.leave_all(slot);
         }
         let id = self.thread_id(record.subject);
-        self.threads[slot] = Thread {
-            id,
-            ..Thread::default()
-        };
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
+        self.threads[slot] = Thread {
+            id,
+            stack_end: stack.end,
+            ..Thread::default()
+        };
         if record.kind == Kind::ThreadStart {
             self.cells.renew(&stack);
         }
-        self.stacks
-            .insert(stack.start, (stack.end, thread_name(record.subject)));
+        self.note_stack(slot, record.subject, &stack);
     }
 
     fn note_spins(&mut self, at: &[u64]) {
@@ -555,7 +506,13 @@ impl Translator {
     }
 
     fn conclude_survey(&mut self) -> Findings {
-        let handed_over = (self.survey.take()).map(Survey::finish).unwrap_or_default();
+        let survey = self.survey.take().unwrap_or_default();
+        self.found(&survey)
+    }
+
+    /// What a survey has found out so far, with the looks that were repeated since the last time.
+    fn found(&mut self, survey: &Survey) -> Findings {
+        let handed_over = survey.finish();
         let repeated = std::mem::take(&mut self.repeated);
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
         Findings {
@@ -668,6 +625,14 @@ impl Translator {
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             Kind::Member => return self.member(slot, record),
+            Kind::ThreadName => {
+                self.name_thread(record);
+                return;
+            }
+            Kind::Initialise => {
+                let site = self.place(chain, record.pc()).site;
+                return self.note_initialised(record.subject, site);
+            }
             _ => {}
         }
         if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
@@ -794,9 +759,9 @@ impl Translator {
             }
             Kind::Wait => Op::Wait(self.lock(record.subject)),
             Kind::Woken => Op::Woken(self.lock(record.subject)),
-            Kind::Notify => Op::Notify(self.lock(record.subject)),
-            Kind::Arrive => Op::Arrive(self.lock(record.subject)),
-            Kind::Leave => Op::Leave(self.lock(record.subject)),
+            Kind::Notify => Op::Notify(self.lock_called(record.subject, "condition")),
+            Kind::Arrive => Op::Arrive(self.lock_called(record.subject, "barrier")),
+            Kind::Leave => Op::Leave(self.lock_called(record.subject, "barrier")),
             _ => return,
         };
         self.emit(slot, site, op);
@@ -832,7 +797,8 @@ impl Translator {
             self.locks.remove(&lock);
         }
         self.annotations.renew(&range);
-        if !self.cells.is_shared(&range) {
+        let shared = self.cells.is_shared(&range);
+        if !shared && !self.houses_lock(&range) {
             return;
         }
         self.cells.renew(&range);
@@ -842,17 +808,12 @@ impl Translator {
             return;
         }
         if record.kind == Kind::Free {
-            if let Some((_, object)) = self.objects.remove(&range.start) {
+            if let Some(object) = self.forget_block(range.start) {
                 self.emit(slot, site, Op::Free(object));
             }
-            return;
+        } else if let Some(object) = self.note_block(&range, (chain, record.pc()), site, shared) {
+            self.emit(slot, site, Op::Alloc(object));
         }
-        let object = ObjectId(self.object_count);
-        self.object_count += 1;
-        let name = format!("object {}", object.0);
-        self.batch.definitions.push(Definition::Object(name.into()));
-        self.objects.insert(range.start, (range.end, object));
-        self.emit(slot, site, Op::Alloc(object));
     }
 }
 

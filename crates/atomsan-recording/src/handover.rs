@@ -61,17 +61,19 @@ struct Clocks {
 
 impl Clocks {
     fn new(slots: usize) -> Clocks {
-        let clock = |slot: usize| {
+        let mut clocks = Clocks::default();
+        clocks.grow(slots);
+        clocks
+    }
+
+    fn grow(&mut self, slots: usize) {
+        for slot in self.clocks.len()..slots {
             let mut clock = vec![0; slot + 1];
             clock[slot] = 1;
-            clock
-        };
-        Clocks {
-            clocks: (0..slots).map(clock).collect(),
+            self.clocks.push(clock);
             // Before it starts, a slot's thread is nobody else's.
-            numbers: (0..slots as u64).map(|slot| u64::MAX - slot).collect(),
-            inherited: vec![0; slots],
-            ..Clocks::default()
+            self.numbers.push(u64::MAX - slot as u64);
+            self.inherited.push(0);
         }
     }
 
@@ -305,8 +307,31 @@ impl Survey {
         }
     }
 
-    /// What the pass has found out.
-    pub fn finish(self) -> HandedOver {
+    /// There are so many slots by now.
+    pub fn grow(&mut self, slots: usize) {
+        self.given_up |= slots > SLOTS;
+        if !self.given_up {
+            self.clocks.grow(slots);
+            self.periods.grow(slots);
+        }
+    }
+
+    /// Forgets all accesses, and with them all order that they were in. Variables are others from
+    /// now on.
+    pub fn start_over(&mut self) {
+        let numbers = std::mem::take(&mut self.clocks.numbers);
+        *self = Survey::new(numbers.len());
+        self.periods.numbers.clone_from(&numbers);
+        self.clocks.numbers = numbers;
+    }
+
+    /// How much is remembered besides variables.
+    pub fn weight(&self) -> usize {
+        self.published.len() + self.clocks.threads.len()
+    }
+
+    /// What the pass has found out so far.
+    pub fn finish(&self) -> HandedOver {
         HandedOver {
             vars: if self.given_up {
                 Vec::new()

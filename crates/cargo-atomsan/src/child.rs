@@ -71,6 +71,11 @@ pub(crate) fn run_while(
     Ok(status)
 }
 
+/// Whether a signal has come that is meant to end the program.
+pub(crate) fn is_interrupted() -> bool {
+    state().as_ref().is_some_and(|state| state.signals > 0)
+}
+
 fn start(command: &mut Command, recordings: &Path) -> io::Result<Child> {
     if state().is_none() {
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;

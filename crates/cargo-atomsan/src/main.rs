@@ -26,6 +26,7 @@ mod linker;
 mod memory;
 mod merge;
 mod online;
+mod outcome;
 mod output;
 mod products;
 mod program;

@@ -29,6 +29,7 @@
 
 use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
+use crate::format::FRAME_UNIT;
 use crate::models;
 use crate::symbols::Frame;
 use atomsan_trace::{FunctionId, SiteId};
@@ -167,6 +168,8 @@ impl Translator {
             function,
             place,
             foreign,
+            code,
+            caller: (chain, call),
         });
         self.children.insert((chain, call, code), node);
         node
@@ -174,7 +177,7 @@ impl Translator {
 
     pub(super) fn enter(&mut self, slot: usize, record: &Record) {
         let chain = self.calls(slot);
-        let node = self.node(chain, record.subject, record.second);
+        let node = self.node(chain, record.subject, record.pc());
         let Node {
             function, place, ..
         } = self.nodes[node as usize];
@@ -182,8 +185,14 @@ impl Translator {
         if let Some(function) = function {
             self.announce(slot, node, function, place.site);
         }
-        self.threads[slot].stack.push(Call {
+        let thread = &mut self.threads[slot];
+        let distance = FRAME_UNIT * (record.second >> 48);
+        thread.stack.push(Call {
             node,
+            frame: match distance {
+                0 => 0,
+                distance => thread.stack_end.saturating_sub(distance),
+            },
             ..Call::default()
         });
     }
@@ -328,6 +337,32 @@ impl Translator {
             let (function, site) = self.inlined[place.inlined as usize][at];
             self.announce(slot, self.calls(slot), function, site);
         }
+    }
+
+    /// Whether a function of the user's is seen to call others of the user's, inlined or not.
+    pub fn has_callees(&self, function: FunctionId) -> bool {
+        let is = |node: u32| self.nodes[node as usize].function == Some(function);
+        // A chain comes after the one that it goes on from.
+        let mut calls: Vec<(u32, u32)> = (self.children.iter())
+            .map(|(&(chain, ..), &node)| (node, chain))
+            .collect();
+        calls.sort_unstable();
+        let mut inside = vec![false; self.nodes.len()];
+        for (node, chain) in calls {
+            let called = is(chain) || inside[chain as usize];
+            inside[node as usize] = called;
+            if called && self.nodes[node as usize].function.is_some() {
+                return true;
+            }
+        }
+        let inlined_there = |(&(chain, _), place): (&(u32, u64), &Place)| {
+            place.inlined != 0 && (is(chain) || inside[chain as usize])
+        };
+        let inlined_into = |chain: &Vec<(FunctionId, SiteId)>| {
+            let at = chain.iter().position(|&(inlined, _)| inlined == function);
+            at.is_some_and(|at| at + 1 < chain.len())
+        };
+        self.places.iter().any(inlined_there) || self.inlined.iter().any(inlined_into)
     }
 
     pub(super) fn calls(&self, slot: usize) -> u32 {

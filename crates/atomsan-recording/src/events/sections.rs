@@ -10,7 +10,7 @@
 //!   say. An `insert` of a library reads before it writes as well, but it does so in both programs.
 //!
 //! That the second look decides, and nothing of the first one is used, is not known. So the write
-//! stays what it is and only its place says so ([`Site::looked_again`]); a finding that ends there
+//! stays what it is and only its place says so, and names that of the look ([`Site::looked_again`]); a finding that ends there
 //! deserves less attention.
 //!
 //! [`Site::looked_again`]: atomsan_trace::names::Site::looked_again
@@ -81,16 +81,15 @@ impl Sections {
         self.earlier.push((lock, reads));
     }
 
-    /// Follows an access; whether it is a write after a second look.
-    pub(super) fn access(&mut self, op: Op, site: SiteId) -> bool {
-        let Some(var) = op.var() else {
-            return false;
-        };
-        let mut looked_again = false;
+    /// Follows an access; the place of the second look, if it is a write after one.
+    pub(super) fn access(&mut self, op: Op, site: SiteId) -> Option<SiteId> {
+        let var = op.var()?;
+        let mut looked_again = None;
         for section in &mut self.open {
             // A read-modify-write has the last say by itself.
             if op.writes() {
-                looked_again |= section.again.iter().any(|&look| look != site);
+                let mut looks = section.again.iter().copied();
+                looked_again = looked_again.or_else(|| looks.find(|&look| look != site));
                 section.wrote = true;
             } else if section.reads.len() < READS {
                 section.reads.push(var);
@@ -123,7 +122,7 @@ mod tests {
         let mut last = false;
         for &(op, place) in steps {
             sections.step(op);
-            last = sections.access(op, SiteId(place));
+            last = sections.access(op, SiteId(place)).is_some();
         }
         last
     }

@@ -87,10 +87,10 @@ pub fn definition() -> impl Strategy<Value = Definition> {
         name().prop_map(Definition::Lock),
         name().prop_map(Definition::Function),
         name().prop_map(Definition::Object),
-        (vec(frame(), 0..4), any::<bool>()).prop_map(|(frames, looked_again)| {
+        (vec(frame(), 0..4), option::of(0..9u32)).prop_map(|(frames, look)| {
             Definition::Site(Site {
                 frames,
-                looked_again,
+                looked_again: look.map(SiteId),
             })
         }),
     ]

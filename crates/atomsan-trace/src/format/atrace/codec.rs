@@ -113,7 +113,10 @@ impl<'a> Input<'a> {
                 for _ in 0..count {
                     frames.push(self.frame()?);
                 }
-                let looked_again = kind == LOOKED_AGAIN;
+                let looked_again = match kind {
+                    LOOKED_AGAIN => Some(SiteId(self.varint()?)),
+                    _ => None,
+                };
                 Definition::Site(Site {
                     frames,
                     looked_again,
@@ -143,7 +146,7 @@ pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usiz
         Definition::Lock(_) => 2,
         Definition::Function(_) => 3,
         Definition::Object(_) => 4,
-        Definition::Site(site) if site.looked_again => LOOKED_AGAIN,
+        Definition::Site(site) if site.looked_again.is_some() => LOOKED_AGAIN,
         Definition::Site(_) => SITES,
     };
     out.push(kind);
@@ -164,6 +167,9 @@ pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usiz
                 put_string(out, &frame.file);
                 put(out, frame.line);
                 put(out, frame.column);
+            }
+            if let Some(look) = site.looked_again {
+                put(out, look.0);
             }
         }
     }
