@@ -15,6 +15,7 @@ mod annotations;
 mod calls;
 mod looks;
 mod naming;
+mod sections;
 mod stream;
 
 use crate::cells::Cells;
@@ -32,6 +33,7 @@ use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use naming::Naming;
 use rustc_hash::FxBuildHasher;
+use sections::Sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -118,6 +120,8 @@ struct Thread {
     lent: Vec<LockId>,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
+    /// Its critical sections.
+    sections: Sections,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
     scoped: Vec<(usize, u64)>,
@@ -137,6 +141,8 @@ pub struct Translator {
     functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
     function_names: Vec<Box<str>>,
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
+    /// The sites of writes after a second look, by the site and that of the look.
+    sites_again: FxMap<(SiteId, SiteId), SiteId>,
     object_count: u32,
     naming: Naming,
     nodes: Vec<Node>,
@@ -218,6 +224,7 @@ impl Translator {
             functions: HashMap::default(),
             function_names: Vec::new(),
             sites: HashMap::default(),
+            sites_again: FxMap::default(),
             object_count: 0,
             naming: Naming::default(),
             nodes: vec![Node {
@@ -271,13 +278,33 @@ impl Translator {
         if let Some(&id) = self.sites.get(&frames) {
             return id;
         }
-        self.naming.site(&frames);
-        let id = SiteId(self.sites.len() as u32 + 1);
-        self.sites.insert(frames.clone(), id);
-        self.batch
-            .definitions
-            .push(Definition::Site(names::Site { frames }));
+        let id = self.new_site(frames.clone(), None);
+        self.sites.insert(frames, id);
         id
+    }
+
+    fn new_site(&mut self, frames: Vec<names::Frame>, looked_again: Option<SiteId>) -> SiteId {
+        self.naming.site(&frames);
+        let known = self.sites.len() + self.sites_again.len();
+        self.batch.definitions.push(Definition::Site(names::Site {
+            frames,
+            looked_again,
+        }));
+        SiteId(known as u32 + 1)
+    }
+
+    /// The site of a write after a second look.
+    fn site_again(&mut self, site: SiteId, look: SiteId) -> SiteId {
+        if let Some(&again) = self.sites_again.get(&(site, look)) {
+            return again;
+        }
+        let mut known = self.sites.iter();
+        let Some((frames, _)) = known.find(|(_, id)| **id == site) else {
+            return site;
+        };
+        let again = self.new_site(frames.clone(), Some(look));
+        self.sites_again.insert((site, look), again);
+        again
     }
 
     /// What a thread has to say before anything else.
@@ -322,6 +349,9 @@ impl Translator {
             }
             _ => {}
         }
+        if self.survey.is_none() {
+            thread.sections.step(op);
+        }
         self.batch.events.push(Event {
             thread: thread.id,
             site,
@@ -355,6 +385,7 @@ impl Translator {
             waiting,
             held,
             looks,
+            sections,
             ..
         } = &mut self.threads[slot];
         if let Some(event) = held_back.take() {
@@ -363,6 +394,8 @@ impl Translator {
         *waiting = false;
         let (survey, findings) = (&mut self.survey, &self.findings);
         let repeated = &mut self.repeated;
+        let mut looked_again = None;
+        let first = touched.len();
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
@@ -371,8 +404,11 @@ impl Translator {
             if let Some(survey) = survey {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
-            } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
-                return;
+            } else {
+                if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
+                    return;
+                }
+                looked_again = looked_again.or(sections.access(op, site));
             }
             touched.push(Event {
                 thread: *thread,
@@ -380,6 +416,12 @@ impl Translator {
                 op,
             });
         });
+        if let Some(look) = looked_again {
+            let again = self.site_again(site, look);
+            touched[first..]
+                .iter_mut()
+                .for_each(|event| event.site = again);
+        }
         self.batch.events = touched;
         for address in new {
             self.define_var(address);
@@ -662,6 +704,9 @@ impl Translator {
                 Kind::Write | Kind::WriteRange => Op::Write,
                 Kind::AtomicLoad => Op::AtomicLoad,
                 Kind::AtomicStore => Op::AtomicStore,
+                Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
+                    Op::AtomicRmwFailed
+                }
                 Kind::AtomicRmw => Op::AtomicRmw,
                 _ => Op::AtomicRmwFailed,
             };

@@ -255,7 +255,8 @@ kinds! {
     AtomicLoad = 5, 3;
     /// Third word: the value that was stored.
     AtomicStore = 6, 3;
-    /// Third and fourth word: the value before and after. Detail: [`COMPARED`] or 0.
+    /// Third and fourth word: the value before and after. Detail: [`COMPARED`],
+    /// [`ADDED`], [`MASKED`] or 0.
     AtomicRmw = 7, 4;
     /// A compare-exchange that found another value than expected: the third word.
     AtomicRmwFailed = 8, 3;
@@ -328,6 +329,12 @@ kinds! {
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
 pub const COMPARED: u16 = 1;
+
+/// Detail of an [`Kind::AtomicRmw`] that was a sum or a difference.
+pub const ADDED: u16 = 3;
+
+/// Detail of an [`Kind::AtomicRmw`] that changed some bits and left the others alone.
+pub const MASKED: u16 = 4;
 
 /// Detail of a [`Kind::Acquire`] and others whose subject guards something that is initialised
 /// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when

@@ -452,8 +452,8 @@ pub(crate) enum Outcome {
     Load(u64),
     /// Stored this.
     Store(u64),
-    /// Replaced the first by the second.
-    Rmw(u64, u64),
+    /// Replaced the first by the second, by an operation with this detail.
+    Rmw(u64, u64, u16),
     /// Replaced the first by the second because the first was there.
     Swapped(u64, u64),
     /// Expected something else than this.
@@ -514,7 +514,8 @@ pub(crate) fn atomic<R>(
             thread.append_atomic([kind(Kind::AtomicStore), second, value]);
             true
         }
-        Outcome::Rmw(before, after) => {
+        Outcome::Rmw(before, after, detail) => {
+            let second = second | second_word(detail, 0);
             thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }
