@@ -96,7 +96,7 @@ pub(crate) struct Thread {
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
     /// The thread's number in this process, from 0.
-    number: Cell<u64>,
+    pub(crate) number: Cell<u64>,
     depth: Cell<usize>,
     logged: Cell<usize>,
     stack_low: Cell<usize>,
@@ -563,7 +563,7 @@ impl Thread {
             }
             self.next_epoch();
         });
-        start::noise();
+        start::noise(0);
     }
 
     #[inline(never)]
