@@ -60,6 +60,11 @@ impl Checker {
         }
     }
 
+    /// Gives a thread that is defined another name.
+    pub fn rename_thread(&mut self, thread: ThreadId, name: &str) {
+        self.names.rename_thread(thread, name);
+    }
+
     /// Puts a new engine in the place of each; what the old ones have found stays.
     pub fn renew(&mut self, engines: Vec<Box<dyn Engine>>) {
         for (run, engine) in self.runs.iter_mut().zip(engines) {

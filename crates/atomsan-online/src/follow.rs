@@ -440,6 +440,13 @@ impl Follower {
                 self.look(slot, record);
                 self.keep(slot, record, words);
             }
+            Kind::ThreadName => {
+                let translator = self.translator.as_mut();
+                let named = translator.and_then(|one| one.name_thread(record));
+                if let Some((thread, name)) = named {
+                    self.checker.rename_thread(thread, &name);
+                }
+            }
             Kind::End => {
                 self.keep(slot, record, words);
                 self.look(slot, record);

@@ -162,7 +162,7 @@ impl Follower {
                 self.busy += 1;
                 self.last.remove(&record.subject)
             }
-            Kind::Yield => return,
+            Kind::Yield | Kind::ThreadName | Kind::Initialise => return,
             _ => {
                 self.busy += 1;
                 return;

@@ -7,7 +7,8 @@
 //!
 //! * [`mod@file`]: the recording as the runtime left it, complete or cut off.
 //! * [`order`]: a total order of all records that respects the edges.
-//! * [`symbols`]: what the program counters stand for.
+//! * [`symbols`]: what the program counters stand for, and the names of statics; `types`: of what is
+//!   inside of them.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
 //! * [`own_models`]: what a user says of further ones.
 //! * [`atomics`]: what atomic operations of user code amount to.
@@ -30,6 +31,7 @@ pub mod order;
 pub mod own_models;
 pub mod sharing;
 pub mod symbols;
+mod types;
 pub mod whose;
 
 pub use events::{Events, Stream, Translator};

@@ -134,6 +134,14 @@ impl Names {
         }
     }
 
+    /// Gives a thread that is defined another name: a thread may get its own long after it has
+    /// started.
+    pub fn rename_thread(&mut self, id: ThreadId, name: &str) {
+        if let Some(thread) = self.threads.get_mut(id.index()) {
+            *thread = name.into();
+        }
+    }
+
     /// The same names without variables, locks and objects, whose ids start again.
     #[must_use]
     pub fn without_data(&self) -> Names {

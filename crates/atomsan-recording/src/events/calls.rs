@@ -29,6 +29,7 @@
 
 use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
+use crate::format::FRAME_UNIT;
 use crate::models;
 use crate::symbols::Frame;
 use atomsan_trace::{FunctionId, SiteId};
@@ -167,6 +168,8 @@ impl Translator {
             function,
             place,
             foreign,
+            code,
+            caller: (chain, call),
         });
         self.children.insert((chain, call, code), node);
         node
@@ -174,7 +177,7 @@ impl Translator {
 
     pub(super) fn enter(&mut self, slot: usize, record: &Record) {
         let chain = self.calls(slot);
-        let node = self.node(chain, record.subject, record.second);
+        let node = self.node(chain, record.subject, record.pc());
         let Node {
             function, place, ..
         } = self.nodes[node as usize];
@@ -182,8 +185,14 @@ impl Translator {
         if let Some(function) = function {
             self.announce(slot, node, function, place.site);
         }
-        self.threads[slot].stack.push(Call {
+        let thread = &mut self.threads[slot];
+        let distance = FRAME_UNIT * (record.second >> 48);
+        thread.stack.push(Call {
             node,
+            frame: match distance {
+                0 => 0,
+                distance => thread.stack_end.saturating_sub(distance),
+            },
             ..Call::default()
         });
     }

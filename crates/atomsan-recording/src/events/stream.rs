@@ -27,7 +27,7 @@
 //! each. When there are too many, the stream starts over ([`Stream::start_over`]): the functions that
 //! threads are in and the locks that they hold are told again, and what was before is forgotten.
 
-use super::{Definition, Event, FxMap, Kind, LockId, ObjectId, Op, Record, Thread, Translator};
+use super::{Definition, Event, FxMap, Kind, LockId, Naming, Op, Record, Thread, Translator};
 use crate::atomics::Follower;
 use crate::cells::Cells;
 use crate::handover::Survey;
@@ -75,7 +75,7 @@ struct Pass {
     locks: BTreeMap<u64, LockId>,
     lock_count: u32,
     guards: HashSet<u64, FxBuildHasher>,
-    objects: BTreeMap<u64, (u64, ObjectId)>,
+    naming: Naming,
     object_count: u32,
     cells: Cells,
 }
@@ -87,7 +87,7 @@ impl Pass {
         std::mem::swap(&mut self.locks, &mut translator.locks);
         std::mem::swap(&mut self.lock_count, &mut translator.lock_count);
         std::mem::swap(&mut self.guards, &mut translator.guards);
-        std::mem::swap(&mut self.objects, &mut translator.objects);
+        translator.naming.swap_memory(&mut self.naming);
         std::mem::swap(&mut self.object_count, &mut translator.object_count);
         translator.cells.swap_memory(&mut self.cells);
     }
@@ -262,7 +262,7 @@ impl Translator {
         let locks = std::mem::take(&mut self.locks).into_iter();
         let addresses: FxMap<LockId, u64> = locks.map(|(address, lock)| (lock, address)).collect();
         self.lock_count = 0;
-        self.objects.clear();
+        self.naming.forget_memory();
         self.object_count = 0;
         self.annotations.forget_sets();
         self.cells.start_over(limit);
