@@ -48,6 +48,7 @@ pub(crate) mod number {
     pub(crate) const MADVISE: usize = 28;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
+    pub(crate) const KILL: usize = 62;
     pub(crate) const FTRUNCATE: usize = 77;
     pub(crate) const UNLINK: usize = 87;
     pub(crate) const EXIT_GROUP: usize = 231;
@@ -222,6 +223,14 @@ pub(crate) fn sleep_microseconds(time: u64) {
 pub(crate) fn process_id() -> u64 {
     // SAFETY: no memory is involved.
     unsafe { syscall(number::GETPID, [0; 6]) as u64 }
+}
+
+/// Whether there is a process with this number; it may have ended without anybody having noticed.
+pub(crate) fn is_there(process: usize) -> bool {
+    const NO_SUCH_PROCESS: isize = -3;
+    // SAFETY: no memory is involved, and no signal is sent.
+    let result = unsafe { syscall(number::KILL, [process, 0, 0, 0, 0, 0]) };
+    result != NO_SUCH_PROCESS
 }
 
 /// Ends the process at once.

@@ -29,8 +29,12 @@ static SIZE: AtomicUsize = AtomicUsize::new(0);
 const PATIENCE: u32 = 20_000;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
+/// After so many steps, it is looked whether the follower is still there.
+const LOOK: u32 = 100;
 /// The follower has been given up.
 const GONE: u64 = 2;
+/// The process that follows; 0 if there is none.
+static FOLLOWER: AtomicUsize = AtomicUsize::new(0);
 
 /// A chunk of a log that was handed out.
 pub(crate) struct Chunk {
@@ -40,12 +44,15 @@ pub(crate) struct Chunk {
     pub(crate) position: u64,
 }
 
-/// Starts the recording of this process in a new file, of `size` bytes at most.
+/// Starts the recording of this process in a new file, of `size` bytes at most. The process
+/// `follower` follows it, if that is not 0.
 ///
 /// # Safety
 /// `path` must end with a zero byte, and no other thread may be recording: this is called once at
 /// the start of the process, and in a child of `fork`, which has one thread.
-pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool {
+pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool {
+    let followed = follower != 0;
+    FOLLOWER.store(follower, Ordering::Relaxed);
     // SAFETY: the caller vouches for the path.
     let fd = unsafe { platform::open(path, true) };
     if fd < 0 {
@@ -253,6 +260,9 @@ fn room() -> Option<usize> {
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
+        if turn.is_multiple_of(LOOK) && !platform::is_there(FOLLOWER.load(Ordering::Relaxed)) {
+            break;
+        }
     }
     give_up();
     None

@@ -214,7 +214,7 @@ impl Thread {
     fn end_region(&self) {
         self.position.blocks.set(0);
         self.tick(0);
-        start::noise();
+        start::noise(0);
     }
 
     /// Whether the region is open that is inlined, or has a label.

@@ -110,7 +110,7 @@ pub(crate) struct Thread {
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
     /// The thread's number in this process, from 0.
-    number: Cell<u64>,
+    pub(crate) number: Cell<u64>,
     /// How many of the frames are in the log.
     logged: Cell<usize>,
     /// Calls for which there were no frames.
@@ -674,7 +674,7 @@ impl Thread {
             self.next_epoch();
         });
         self.guard();
-        start::noise();
+        start::noise(0);
     }
 
     #[inline(never)]

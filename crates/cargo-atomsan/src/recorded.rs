@@ -180,10 +180,14 @@ pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, 
         Some(memory) => memory,
         None => default_memory(),
     };
+    let follower = match args.is_online() {
+        true => std::process::id(),
+        false => 0,
+    };
     let number = |flag: bool| OsString::from(u8::from(flag).to_string());
     vec![
         ("ATOMSAN_DIR", recordings.into()),
-        ("ATOMSAN_FOLLOWED", number(args.is_online())),
+        ("ATOMSAN_FOLLOWED", follower.to_string().into()),
         ("ATOMSAN_LOGS", number(args.flags.first_run.is_none())),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
         ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
