@@ -244,6 +244,18 @@ impl Cells {
         }
     }
 
+    /// The variables that live in a range.
+    pub fn live(&self, range: &Range<u64>) -> Vec<VarId> {
+        let first = self
+            .sorted
+            .partition_point(|&granule| granule < range.start & !7);
+        let granules = self.sorted[first..].iter();
+        let granules = granules.take_while(|&&granule| granule < range.end);
+        let granules = granules.filter_map(|granule| self.shared.get(granule));
+        let vars = granules.flat_map(|granule| granule.vars);
+        vars.filter(|&var| var != NONE).map(VarId).collect()
+    }
+
     /// Makes memory new.
     pub fn renew(&mut self, range: &Range<u64>) {
         let first = self

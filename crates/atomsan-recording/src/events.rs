@@ -158,6 +158,8 @@ pub struct Translator {
     /// In the first pass: what is found out for the second.
     survey: Option<Survey>,
     repeated: Vec<Repeated>,
+    /// In the first pass: positions of frees that are not ordered after a use.
+    freed_in_use: HashSet<u64, FxBuildHasher>,
     findings: Findings,
     annotations: Annotations,
     batch: Batch,
@@ -176,6 +178,8 @@ struct Findings {
     handed_over: HandedOver,
     /// Positions of looks that were repeated under a lock.
     repeated: HashSet<u64, FxBuildHasher>,
+    /// Positions of frees that are not ordered after a use.
+    freed_in_use: HashSet<u64, FxBuildHasher>,
 }
 
 impl std::fmt::Debug for Translator {
@@ -242,6 +246,7 @@ impl Translator {
             spinning: HashSet::default(),
             survey: None,
             repeated: Vec::new(),
+            freed_in_use: HashSet::default(),
             findings: Findings::default(),
             annotations,
             batch: Batch::default(),
@@ -519,6 +524,7 @@ impl Translator {
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
         Findings {
             repeated: pure.map(|look| look.position).collect(),
+            freed_in_use: std::mem::take(&mut self.freed_in_use),
             handed_over,
         }
     }
@@ -810,6 +816,21 @@ impl Translator {
         }
     }
 
+    /// Variables end with their memory. That is a write if it was still in use, for all we know.
+    fn free(&mut self, slot: usize, site: SiteId, position: u64, vars: &[VarId]) {
+        if let Some(survey) = &mut self.survey {
+            if survey.free(slot, vars) {
+                self.freed_in_use.insert(position);
+            }
+        } else if self.findings.freed_in_use.contains(&position) {
+            for &var in vars {
+                if !self.findings.handed_over.contains(var) {
+                    self.emit(slot, site, Op::Write(var));
+                }
+            }
+        }
+    }
+
     /// Memory comes to life or dies. It is an object if threads share some of it.
     fn memory(&mut self, slot: usize, record: &Record) {
         let Some(range) = record.range() else {
@@ -823,6 +844,10 @@ impl Translator {
         if !shared && !self.houses_lock(&range) {
             return;
         }
+        let vars = match record.kind {
+            Kind::Free => self.cells.live(&range),
+            _ => Vec::new(),
+        };
         self.cells.renew(&range);
         let chain = self.calls(slot);
         let Place { site, step, .. } = self.place(chain, record.pc());
@@ -830,6 +855,7 @@ impl Translator {
             return;
         }
         if record.kind == Kind::Free {
+            self.free(slot, site, record.position, &vars);
             if let Some(object) = self.forget_block(range.start) {
                 self.emit(slot, site, Op::Free(object));
             }

@@ -374,12 +374,15 @@ fn taken(thread: &Thread, word: u64) -> u16 {
     if own { 0 } else { TAKEN }
 }
 
-/// Memory dies: it belongs to the thread that gives it back, which the program has ordered after
-/// all that was done with it. So does the first granule if nobody ever touched it.
+/// Memory dies: it belongs to the thread that gives it back, which comes after all that was done with
+/// it; if the program has not seen to that, then by luck. So does the first granule if nobody ever
+/// touched it.
 pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
-    let word = owned(thread, WRITE_EXCLUSIVE);
-    shadow::each_known(address, len, |shadow| shadow.store(word, Ordering::Relaxed));
-    shadow::word(address).store(word, Ordering::Relaxed);
+    shadow::each_known(address, len, |shadow| {
+        order_after(thread, shadow.load(Ordering::Relaxed), false);
+        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
+    });
+    shadow::word(address).store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
 }
 
 /// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from

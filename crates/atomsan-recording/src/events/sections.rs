@@ -4,8 +4,9 @@
 //! shape of a lost update: a read, others that write, a write. What tells it from the blind insert
 //! is a second look in the section of the write. It counts as one if
 //!
-//! * it reads something that the thread has read in an earlier section of the same lock, since it
-//!   last wrote in one: it looks at *that* again; and
+//! * it reads what the thread has read in an earlier section of the same lock, since it last wrote in
+//!   one: it looks at *that* again. Two variables of it at least, if the first look was at more than
+//!   one: the length of a table alone does not say whether a key is in it; and
 //! * it is made at another place of the user's code than the write: in between, the program had the
 //!   say. An `insert` of a library reads before it writes as well, but it does so in both programs.
 //!
@@ -36,8 +37,20 @@ struct Section {
     exclusive: bool,
     reads: Vec<VarId>,
     wrote: bool,
-    /// The places of looks at what was read before; two are as good as many.
-    again: Vec<SiteId>,
+    /// What was read before and has been read again, and where.
+    again: Vec<(VarId, SiteId)>,
+    /// How much of it makes a look.
+    enough: usize,
+}
+
+impl Section {
+    /// The place of the second look, if there was one, for a write at a place.
+    fn looked_again(&self, write: SiteId) -> Option<SiteId> {
+        let mut looks = self.again.iter().map(|&(_, site)| site);
+        let first = looks.find(|&look| look != write)?;
+        let more = looks.filter(|&look| look != write).count();
+        (more + 1 >= self.enough).then_some(first)
+    }
 }
 
 impl Sections {
@@ -58,6 +71,7 @@ impl Sections {
             reads: Vec::new(),
             wrote: false,
             again: Vec::new(),
+            enough: 0,
         });
     }
 
@@ -71,8 +85,9 @@ impl Sections {
         if let Some(known) = self.earlier.iter().position(|(known, _)| *known == lock) {
             let (_, before) = self.earlier.remove(known);
             if !wrote {
+                let new = |var: &VarId| !reads.contains(var);
+                let before: Vec<_> = before.into_iter().filter(new).take(READS).collect();
                 reads.extend(before);
-                reads.truncate(2 * READS);
             }
         }
         if self.earlier.len() == LOCKS {
@@ -88,18 +103,16 @@ impl Sections {
         for section in &mut self.open {
             // A read-modify-write has the last say by itself.
             if op.writes() {
-                let mut looks = section.again.iter().copied();
-                looked_again = looked_again.or_else(|| looks.find(|&look| look != site));
+                looked_again = looked_again.or_else(|| section.looked_again(site));
                 section.wrote = true;
-            } else if section.reads.len() < READS {
+            } else if section.reads.len() < READS && !section.reads.contains(&var) {
                 section.reads.push(var);
-                let before = || self.earlier.iter().find(|(lock, _)| *lock == section.lock);
                 if section.exclusive
-                    && section.again.len() < 2
-                    && !section.again.contains(&site)
-                    && before().is_some_and(|(_, reads)| reads.contains(&var))
+                    && let Some((_, before)) = (self.earlier.iter())
+                        .find(|(lock, before)| *lock == section.lock && before.contains(&var))
                 {
-                    section.again.push(site);
+                    section.enough = before.len().min(2);
+                    section.again.push((var, site));
                 }
             }
         }
@@ -166,6 +179,8 @@ mod tests {
         let mut steps = look(L, X).to_vec();
         steps.extend(look(L, Y));
         steps.extend([(Op::Acquire(L), 0), (Op::Read(X), 2), (Op::Write(X), 3)]);
+        assert!(!looked_again(&steps), "only half of it");
+        steps.insert(7, (Op::Read(Y), 2));
         assert!(looked_again(&steps), "nothing was written in between");
     }
 }
