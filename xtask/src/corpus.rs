@@ -147,7 +147,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn build() -> Result<PathBuf> {
+/// The command line as it is installed.
+pub(crate) fn build() -> Result<PathBuf> {
     let built = Command::new("cargo")
         .args(["build", "--quiet", "--release", "-p", "cargo-atomsan"])
         .status()?;

@@ -4,6 +4,7 @@
 mod bench_runtime;
 mod bench_trace;
 mod corpus;
+mod silence;
 mod test;
 
 use std::process::ExitCode;
@@ -12,7 +13,8 @@ const HELP: &str = "\
 cargo xtask test           everything CI checks: format, lints, documentation, tests
 cargo xtask bench trace    how fast traces are checked, and how that grows
 cargo xtask bench runtime  what checking a running program costs; --help says more
-cargo xtask corpus         which published bugs are found; --quick, or names of drivers";
+cargo xtask corpus         which published bugs are found; --quick, or names of drivers
+cargo xtask silence        whether right programs are silent; --runs N (100), --noise, parts of names";
 
 /// Why a chore failed.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["test"] => test::run(),
         ["corpus", rest @ ..] => corpus::run(rest),
+        ["silence", rest @ ..] => silence::run(rest),
         ["bench", "trace", rest @ ..] => bench_trace::run(rest),
         ["bench", "runtime", rest @ ..] => bench_runtime::run(rest),
         ["help" | "--help" | "-h"] | [] => {

@@ -95,6 +95,7 @@ extern "C" fn exiting(status: i32, _: *mut c_void) {
         // SAFETY: libc is about to do the same; what the program has printed belongs in front of
         // what we have to say.
         unsafe { fflush(null_mut()) };
+        start::at_exit();
         conclude(status);
     }
 }

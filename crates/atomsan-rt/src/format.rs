@@ -90,6 +90,9 @@ pub mod header {
     pub const HIGHEST_SLOT: usize = 96;
     /// How often a thread has waited for the follower.
     pub const WAITS: usize = 104;
+    /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
+    /// not have enough addresses for a word each.
+    pub const SHADOW: usize = 512;
 }
 
 /// Byte offsets of the fields in a slot's entry; all are 64-bit words.
