@@ -154,7 +154,11 @@ fn found_something() -> bool {
             arguments.as_ptr(),
             environ,
         );
-        if spawned != 0 || waitpid(pid, &mut found, 0) != pid {
+        let killed = |status: i32| status & 0x7f != 0;
+        if spawned != 0 || waitpid(pid, &mut found, 0) != pid || killed(found) {
+            crate::platform::say("atomsan: the check could not be run; later, `atomsan recorded ");
+            crate::platform::say(file.to_str().unwrap_or("FILE"));
+            crate::platform::say("` checks this run\n");
             return false;
         }
     }

@@ -135,13 +135,13 @@ fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&Atomic
         // Not by libc's `memset`, which is the program's and would seem to interrupt us.
         let mut touched = core::mem::MaybeUninit::<[u8; AT_ONCE]>::uninit();
         // SAFETY: the room is there, and all of it is filled.
-        let mut touched = unsafe {
+        let touched = unsafe {
             platform::fill(touched.as_mut_ptr().cast(), 0, AT_ONCE);
-            touched.assume_init()
+            touched.assume_init_mut()
         };
         let shadow = core::ptr::from_ref(word(base)) as usize;
         platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
-        for &touched in &touched {
+        for &touched in &*touched {
             let next = stop.min((at | (PAGE - 1)).saturating_add(1));
             if touched != 0 && at < next {
                 each_known_of_few(at, next - at, visit);
