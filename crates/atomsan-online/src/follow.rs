@@ -600,6 +600,7 @@ impl Follower {
                 dropped: counter(header::DROPPED),
                 unseen_threads: counter(header::UNSEEN_THREADS),
                 interrupted: counter(header::INTERRUPTED),
+                window: counter(header::SHADOW),
                 exited: counter(header::EXITED) != 0,
             },
             records: self

@@ -73,6 +73,8 @@ struct Place {
     waits: bool,
     /// Whether it is in a function that deals with a scope of threads ([`scopes`](crate::models::scopes)).
     scopes: bool,
+    /// Whether it takes several locks, in any order ([`attempts`](crate::models::attempts)).
+    attempts: bool,
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
@@ -759,6 +761,19 @@ impl Translator {
             }
             Kind::Begin => return self.begin(slot, site, record),
             Kind::End => return self.end(slot, site),
+            // What is given back because another lock was not free has never been held.
+            Kind::Acquire if place.attempts => {
+                self.catch_up(slot);
+                self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
+                return;
+            }
+            Kind::Release
+                if (self.threads[slot].acquiring)
+                    .take_if(|(lock, ..)| place.attempts && *lock == record.subject)
+                    .is_some() =>
+            {
+                return;
+            }
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {

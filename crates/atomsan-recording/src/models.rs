@@ -298,6 +298,13 @@ pub fn scopes(function: &str) -> bool {
         || path.starts_with("std::thread::builder::Builder::spawn_scoped")
 }
 
+/// Whether a function takes several locks at once: it tries, and gives back what it has when one is
+/// not free.
+pub fn attempts(function: &str) -> bool {
+    let path = path(function);
+    path == "std::lock" || path == "std::try_lock" || path.starts_with("std::scoped_lock<")
+}
+
 /// The family that a function belongs to, if it is synchronisation.
 pub fn family(function: &str) -> Option<Family> {
     let path = path(function);
@@ -401,6 +408,17 @@ mod tests {
         assert_eq!(lock.change(1, 5), None, "in vain");
         assert_eq!(lock.change(5, 1), None, "and back");
         assert_eq!(lock.change(5, 4), Some(Change::Release));
+    }
+
+    #[test]
+    fn functions_that_take_several_locks() {
+        assert!(attempts(
+            "void std::lock<std::mutex, std::mutex>(std::mutex&, std::mutex&)"
+        ));
+        assert!(attempts("std::scoped_lock<A, B>::scoped_lock(A&, B&)"));
+        assert!(!attempts(
+            "std::lock_guard<std::mutex>::lock_guard(std::mutex&)"
+        ));
     }
 
     #[test]

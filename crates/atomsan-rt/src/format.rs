@@ -109,6 +109,9 @@ pub mod header {
     pub const WAITS: usize = 104;
     /// How many calls have been entered into the table.
     pub const ASKED: usize = 112;
+    /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
+    /// not have enough addresses for a word each.
+    pub const SHADOW: usize = 512;
 }
 
 /// Byte offsets of the fields of a call in the table; all are 64-bit words. A call is 0 in a free

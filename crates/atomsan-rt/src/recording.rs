@@ -16,8 +16,8 @@ use crate::format::{
     self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
-use crate::platform;
 use crate::sync::AtomicU64;
+use crate::{platform, shadow};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
@@ -58,6 +58,8 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     if fd < 0 {
         return false;
     }
+    // The program needs the most of its addresses.
+    let size = size.min(platform::address_limit() / 8);
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
@@ -74,6 +76,7 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
+    counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
 }

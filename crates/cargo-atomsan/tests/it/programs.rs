@@ -107,6 +107,15 @@ fn check(source: &Path, program: &Path) {
     }
 }
 
+/// What a source asks of its compiler, in its first line.
+fn own_flags(source: &Path) -> Vec<String> {
+    let text = fs::read_to_string(source).unwrap();
+    let flags = text.lines().next().unwrap().split_once("flags: ");
+    flags.map_or_else(Vec::new, |(_, flags)| {
+        flags.split(' ').map(str::to_owned).collect()
+    })
+}
+
 /// By every compiler of the machine, as a release would be: functions that are inlined are regions.
 fn compiled(language: &str, ending: &str, which: usize) {
     let out = tempfile::tempdir().unwrap();
@@ -117,6 +126,7 @@ fn compiled(language: &str, ending: &str, which: usize) {
             succeeds(
                 command()
                     .args([compiler, "-O2"])
+                    .args(own_flags(&source))
                     .env(variable, users[which])
                     .arg(&source)
                     .arg("-o")
