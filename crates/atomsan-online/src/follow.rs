@@ -10,7 +10,6 @@ use crate::stream::{Make, Streaming};
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
-use atomsan_engines::doublechecker::log::Tx;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::doublechecker::{self, DoubleChecker};
 use atomsan_engines::engine::Stat;
@@ -27,6 +26,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+/// How many records are followed before somebody may look at what was found, more or less.
+const AT_ONCE: u64 = 1 << 20;
+
 /// What can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -36,7 +38,7 @@ pub struct Options {
     pub spec: Spec,
     /// How many bytes of logs may be kept.
     pub memory: usize,
-    /// How many transactions a component may have before the older half is forgotten.
+    /// How many transactions a component may have before everything is forgotten.
     pub component_limit: usize,
     /// Whether this is a first run: the logs have no accesses, and components are not checked but
     /// told ([`Follower::static_info`]).
@@ -208,7 +210,7 @@ impl Follower {
 
     /// Follows all logs as far as they are written now; whether there was anything.
     pub fn advance(&mut self) -> io::Result<bool> {
-        let before = self.records;
+        let start = self.records;
         self.see_threads()?;
         let slots = self.threads.len();
         // Chunks have positions in the order in which they were handed out, so what is furthest
@@ -217,6 +219,7 @@ impl Follower {
         while let Some(slot) = (1..slots)
             .filter(|&slot| self.live.has_more(slot))
             .min_by_key(|&slot| self.live.position(slot))
+            .filter(|_| self.records - start < AT_ONCE)
         {
             let before = self.live.position(slot);
             self.follow(slot)?;
@@ -224,7 +227,7 @@ impl Follower {
                 break;
             }
         }
-        let news = self.records > before;
+        let news = self.records > start;
         if self.streaming.is_some() {
             self.stream_on(Instant::now());
         } else if !news {
@@ -251,8 +254,9 @@ impl Follower {
         if heavy || self.transactions.is_due() {
             self.check();
         }
-        if heavy {
-            self.transactions.tidy(most);
+        if heavy && self.transactions.tidy(most) {
+            let words = self.cut();
+            self.transactions.counts.forgotten += words as u64 / 2;
         }
     }
 
@@ -546,7 +550,7 @@ impl Follower {
 
     /// Checks the components that there are, if they are new.
     fn check(&mut self) {
-        let mut words = 0;
+        let (mut words, mut largest) = (0, 0);
         for component in self.transactions.components() {
             if self.options.first_run {
                 let names = self.checker.names();
@@ -560,7 +564,7 @@ impl Follower {
                     }
                 }
                 words += 64 * component.len();
-                self.limit(&component);
+                largest = largest.max(component.len());
                 continue;
             }
             let recording = Recording::of_pieces(self.transactions.logs(&component), "");
@@ -572,18 +576,19 @@ impl Follower {
             self.checker.renew(engine());
             self.checker.batch(&mut batch);
             self.checker.finish();
-            self.limit(&component);
+            largest = largest.max(component.len());
+        }
+        if largest > self.options.component_limit {
+            self.cut();
         }
         self.transactions.checked(words);
         self.demote();
     }
 
-    /// Forgets the older half of a component that is too large.
-    fn limit(&mut self, component: &[Tx]) {
-        if component.len() > self.options.component_limit {
-            let old = component.len() - self.options.component_limit / 2;
-            self.transactions.retire(&component[..old]);
-        }
+    /// Forgets everything that was before now; how many words it were.
+    fn cut(&mut self) -> usize {
+        let live = &self.live;
+        self.transactions.cut(|slot| live.position(slot))
     }
 
     /// What a first run tells the second.

@@ -33,8 +33,8 @@
 //! * Where an inlined function begins and ends is told by shared accesses only (`calls` of
 //!   `atomsan-recording`). Here, memory counts as shared from the moment that a second thread
 //!   touches it. Before, an inlined region is not cut where it should be.
-//! * A component with more transactions than [`Options::component_limit`] forgets the older half.
-//! * When what is kept exceeds [`Options::memory`], the oldest is forgotten ([`Summary::forgotten`]).
+//! * When a component has more transactions than [`Options::component_limit`], or what is kept exceeds
+//!   [`Options::memory`] ([`Summary::forgotten`]), all that was before is forgotten.
 #![forbid(unsafe_code)]
 
 mod follow;
