@@ -298,7 +298,7 @@ impl Transactions {
     /// The components that have a transaction which has ended since the last time.
     pub(crate) fn components(&mut self) -> Vec<Vec<Tx>> {
         self.unchecked = 0;
-        let components = self.idg.components();
+        let components = self.idg.components_with_open();
         self.counts.components += components.len() as u64;
         let members = |component| {
             self.idg.select(component);
@@ -311,7 +311,13 @@ impl Transactions {
     pub(crate) fn logs(&self, component: &[Tx]) -> impl Iterator<Item = Piece<'_>> {
         component
             .iter()
-            .filter_map(|tx| self.ranges.get(tx.index()))
+            .filter_map(|&tx| {
+                let transaction = self.idg.get(tx)?;
+                match transaction.ended {
+                    Some(_) => self.ranges.get(tx.index()),
+                    None => Some(&self.slots.get(transaction.thread.index())?.range),
+                }
+            })
             .flat_map(|range| {
                 range.parts.iter().map(|part| Piece {
                     slot: range.slot,
