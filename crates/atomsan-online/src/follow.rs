@@ -11,7 +11,6 @@ use crate::stream::{Make, Streaming};
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
-use atomsan_engines::doublechecker::log::Tx;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::doublechecker::{self, DoubleChecker};
 use atomsan_engines::engine::Stat;
@@ -28,6 +27,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+/// How many records are followed before somebody may look at what was found, more or less.
+const AT_ONCE: u64 = 1 << 20;
+
 /// What can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -37,7 +39,7 @@ pub struct Options {
     pub spec: Spec,
     /// How many bytes of logs may be kept.
     pub memory: usize,
-    /// How many transactions a component may have before the older half is forgotten.
+    /// How many transactions a component may have before everything is forgotten.
     pub component_limit: usize,
     /// Whether this is a first run: the logs have nothing but edges, and components are not checked
     /// but told ([`Follower::static_info`]).
@@ -212,7 +214,7 @@ impl Follower {
         if let Some(first) = &mut self.first {
             return first.advance(&mut self.live, &self.options);
         }
-        let before = self.records;
+        let start = self.records;
         self.see_threads()?;
         let slots = self.threads.len();
         // Chunks have positions in the order in which they were handed out, so what is furthest
@@ -221,6 +223,7 @@ impl Follower {
         while let Some(slot) = (1..slots)
             .filter(|&slot| self.live.has_more(slot))
             .min_by_key(|&slot| self.live.position(slot))
+            .filter(|_| self.records - start < AT_ONCE)
         {
             let before = self.live.position(slot);
             self.follow(slot)?;
@@ -228,7 +231,7 @@ impl Follower {
                 break;
             }
         }
-        let news = self.records > before;
+        let news = self.records > start;
         if self.streaming.is_some() {
             self.stream_on(Instant::now());
         } else if !news {
@@ -255,8 +258,9 @@ impl Follower {
         if heavy || self.transactions.is_due() {
             self.check();
         }
-        if heavy {
-            self.transactions.tidy(most);
+        if heavy && self.transactions.tidy(most) {
+            let words = self.cut();
+            self.transactions.counts.forgotten += words as u64 / 2;
         }
     }
 
@@ -554,7 +558,7 @@ impl Follower {
 
     /// Checks the components that there are, if they are new.
     fn check(&mut self) {
-        let mut words = 0;
+        let (mut words, mut largest) = (0, 0);
         for component in self.transactions.components() {
             let recording = Recording::of_pieces(self.transactions.logs(&component), "");
             words += recording.len() / 8;
@@ -565,18 +569,19 @@ impl Follower {
             self.checker.renew(engine());
             self.checker.batch(&mut batch);
             self.checker.finish();
-            self.limit(&component);
+            largest = largest.max(component.len());
+        }
+        if largest > self.options.component_limit {
+            self.cut();
         }
         self.transactions.checked(words);
         self.demote();
     }
 
-    /// Forgets the older half of a component that is too large.
-    fn limit(&mut self, component: &[Tx]) {
-        if component.len() > self.options.component_limit {
-            let old = component.len() - self.options.component_limit / 2;
-            self.transactions.retire(&component[..old]);
-        }
+    /// Forgets everything that was before now; how many words it were.
+    fn cut(&mut self) -> usize {
+        let live = &self.live;
+        self.transactions.cut(|slot| live.position(slot))
     }
 
     /// What a first run tells the second.

@@ -173,6 +173,9 @@ impl Watch<'_> {
             let (counters, records) = (process.counters(), follower.summary().records);
             outcome.seen.add(&counters, records);
             outcome
+                .seen
+                .warn(counters.pid, process.warning().into_iter().collect());
+            outcome
                 .documents
                 .push(process.document(self.args, self.started));
         }
@@ -207,6 +210,13 @@ impl Process {
         counters
     }
 
+    /// What a reader of the result must know.
+    fn warning(&self) -> Option<String> {
+        self.before.as_ref()?;
+        let warning = "the check started over, because there were too many variables for --memory";
+        Some(warning.to_owned())
+    }
+
     /// What has been found so far.
     fn document(&self, args: &recorded::Args, started: Instant) -> Document {
         let counters = self.counters();
@@ -232,9 +242,7 @@ impl Process {
             let (file, process) = (document.file.clone(), document.process);
             document = unite(vec![before.clone(), document], products::unite);
             (document.file, document.process, document.merged) = (file, process, None);
-            let parts =
-                "the check started over, because there were too many variables for --memory";
-            document.warnings.push(parts.to_owned());
+            document.warnings.extend(self.warning());
         }
         document.events = self.follower.summary().records;
         document
