@@ -258,7 +258,7 @@ impl Symbols {
         self.modules[of.module].types()?.size(of.of)
     }
 
-    /// What is so many bytes into a value of a type, or into several one after the other.
+    /// What is so many bytes into a value of a type.
     pub(crate) fn member(&self, of: Type, offset: u64) -> Option<String> {
         self.modules[of.module].types()?.member(of.of, offset)
     }

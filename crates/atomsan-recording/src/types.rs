@@ -239,11 +239,10 @@ impl Types {
     /// What is so many bytes into a value of a type, as `Account::balance`; `None` if that has no
     /// name.
     pub(crate) fn member(&self, of: TypeId, offset: u64) -> Option<String> {
-        let size = self.size(of).filter(|&size| size != 0)?;
         let mut name: Option<String> = None;
         let mut users = false;
         let mut path = String::new();
-        self.descend(of, offset % size, |step| {
+        self.descend(of, offset, |step| {
             if let Step::Into(at) = step {
                 if !users && self.library.contains(&at) {
                     let own = self.name(at);

@@ -114,6 +114,14 @@ fn steady(name: &str) -> String {
         steady.push_str("local ");
         rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     }
+    // An element of a list, by its number.
+    let rest = match rest.split_once(" of element ") {
+        Some((part, list)) => {
+            steady.push_str(part);
+            list.trim_start_matches(|c: char| c.is_ascii_digit())
+        }
+        None => rest,
+    };
     let mut chars = rest.chars().peekable();
     while let Some(c) = chars.next() {
         steady.push(c);
@@ -237,6 +245,7 @@ mod tests {
             ),
             ("local +24 of main (bank.c:20)", "local  of main (bank.c:)"),
             ("a local of thread \"worker\" (3)", "a local"),
+            ("A::b of element 12 of the 9 bytes", "A::b of the 9 bytes"),
         ] {
             assert_eq!(steady(name), expected);
         }

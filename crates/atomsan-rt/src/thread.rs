@@ -687,6 +687,17 @@ impl Thread {
         self.guard();
     }
 
+    /// Where the innermost function that we know of has called what is running now. It may have
+    /// called a library that nobody has instrumented, and that us. The return address is the first
+    /// thing below its frame, as long as the function leaves its stack pointer where it was.
+    pub(crate) fn call_site(&self) -> Option<u64> {
+        let frame = self.frames.get(self.depth.get().checked_sub(1)?)?.get();
+        let own = self.stack_low.get()..self.stack_high.get().saturating_sub(8);
+        // SAFETY: it is on the thread's own stack.
+        let site = || unsafe { (frame.stack as *const u64).read_volatile() };
+        own.contains(&frame.stack).then(site).filter(|&pc| pc != 0)
+    }
+
     /// The record of a function's entry. The stack pointer that we know is one call below.
     fn entered(&self, frame: Frame) -> [u64; 2] {
         let detail = frame_detail(self.stack_high.get() as u64, frame.stack as u64 + 8);

@@ -245,7 +245,10 @@ impl Translator {
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
             (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
             (Whereabouts::Allocated(Err(at), block), _) => format!("{kind} +{at} of {block}"),
-            (Whereabouts::Local(local), _) => format!("the {kind} in {local}"),
+            (Whereabouts::Local(local), _) if local.contains("local ") => {
+                format!("the {kind} in {local}")
+            }
+            (Whereabouts::Local(local), _) => local,
             (Whereabouts::Unknown, _) => format!("a {kind}"),
         };
         self.batch.definitions.push(Definition::Lock(name.into()));
@@ -277,9 +280,17 @@ impl Translator {
     fn whereabouts(&mut self, address: u64) -> Whereabouts {
         if let Some((start, block)) = self.naming.block(address) {
             let offset = address - start;
-            let member = block.of.and_then(|of| self.symbols.member(of, offset));
-            let block = block.describe(start, &self.naming);
-            return Whereabouts::Allocated(member.ok_or(offset), block);
+            let whole = block.describe(start, &self.naming);
+            let size = block.of.and_then(|of| self.symbols.size(of));
+            let Some((of, size)) = block.of.zip(size.filter(|&size| size != 0)) else {
+                return Whereabouts::Allocated(Err(offset), whole);
+            };
+            let member = self.symbols.member(of, offset % size).ok_or(offset);
+            let whole = match (&member, size < block.end - start) {
+                (Ok(_), true) => format!("element {} of {whole}", offset / size),
+                _ => whole,
+            };
+            return Whereabouts::Allocated(member, whole);
         }
         if let Some(name) = self.symbols.static_name(address) {
             return Whereabouts::Static(name);

@@ -31,12 +31,14 @@ impl Types {
         let number = self.unit_of(address)?;
         let unit = &self.units[number as usize];
         let entry = unit.entry(UnitOffset(function)).ok()?;
-        let start = entry.attr_value(gimli::DW_AT_low_pc)?;
-        let start = self.dwarf.attr_address(unit, start).ok()??;
         let AttributeValue::Exprloc(base) = entry.attr_value(gimli::DW_AT_frame_base)? else {
             return None;
         };
-        let pointer = || prologue(code(file, start..address)?);
+        let pointer = || {
+            let start = entry.attr_value(gimli::DW_AT_low_pc)?;
+            let start = self.dwarf.attr_address(unit, start).ok()??;
+            prologue(code(file, start..address)?)
+        };
         let base = match base.operations(unit.encoding()).next().ok()?? {
             Operation::Register { register } if register == X86_64::RSP => 0,
             Operation::Register { register } if register == X86_64::RBP => pointer()?,
@@ -51,10 +53,19 @@ impl Types {
         let mut entries = unit.entries_at_offset(UnitOffset(function)).ok()?;
         entries.next_dfs().ok()?;
         let depth = entries.depth();
+        // What is inside of another function has another frame: methods of local types, closures.
+        let mut inside = isize::MAX;
         while let Ok(Some(entry)) = entries.next_dfs() {
             if entry.depth() <= depth {
                 break;
             }
+            if entry.depth() > inside {
+                continue;
+            }
+            inside = match entry.tag() {
+                gimli::DW_TAG_subprogram => entry.depth(),
+                _ => isize::MAX,
+            };
             let is_local = matches!(
                 entry.tag(),
                 gimli::DW_TAG_variable | gimli::DW_TAG_formal_parameter

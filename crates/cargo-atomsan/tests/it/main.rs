@@ -9,6 +9,7 @@ mod compilers;
 mod config;
 mod harmless;
 mod living;
+mod names;
 mod online;
 mod programs;
 mod projects;
