@@ -15,5 +15,8 @@ mod projects;
 mod published;
 mod recording;
 mod render;
+mod runs;
+mod stream;
 mod support;
+mod survive;
 mod traces;
