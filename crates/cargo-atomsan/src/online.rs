@@ -7,8 +7,9 @@
 use crate::document::{About, document};
 use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
+use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, products};
+use crate::{child, last};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_online::{Follower, Options};
@@ -135,8 +136,25 @@ impl Watch<'_> {
         Ok(())
     }
 
+    /// Says in a line each where other threads matter, as far as that is new.
+    fn tell_yields(&mut self) -> anyhow::Result<()> {
+        for process in self.processes.values() {
+            let mut products = Products::default();
+            products.add(process.follower.checker())?;
+            for place in products.places() {
+                if self.told.insert(place.clone()) {
+                    anstream::eprintln!("atomsan: while it runs: other threads matter at {place}");
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Says in a line each what has been found since the last time, and keeps it.
     fn tell(&mut self) -> anyhow::Result<()> {
+        if self.args.asks_for_yields() {
+            return self.tell_yields();
+        }
         let mut news = false;
         for process in self.processes.values_mut() {
             let violations = process.violations();

@@ -16,5 +16,8 @@ mod projects;
 mod published;
 mod recording;
 mod render;
+mod runs;
+mod stream;
 mod support;
+mod survive;
 mod traces;
