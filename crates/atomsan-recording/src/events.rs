@@ -93,6 +93,8 @@ struct Call {
 }
 
 const ROOT: u32 = 0;
+/// How many atomic variables are remembered that a thread accesses in a region.
+const TOUCHED: usize = 64;
 
 #[derive(Debug, Default)]
 struct Thread {
@@ -122,6 +124,8 @@ struct Thread {
     lent: Vec<LockId>,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
+    /// Atomic variables that it has accessed in the region it is in; see [`Translator::free`].
+    touched: Vec<VarId>,
     /// Its critical sections.
     sections: Sections,
     /// The threads it has started that end before a scope does, each with the number of
@@ -393,6 +397,7 @@ impl Translator {
             held,
             looks,
             sections,
+            touched: atomics,
             ..
         } = &mut self.threads[slot];
         if let Some(event) = held_back.take() {
@@ -415,7 +420,10 @@ impl Translator {
                 if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
                     return;
                 }
-                looked_again = looked_again.or(sections.access(op, site));
+                if op.is_atomic() && atomics.len() < TOUCHED {
+                    atomics.push(var);
+                }
+                looked_again = looked_again.or(sections.access(op, address, site));
             }
             touched.push(Event {
                 thread: *thread,
@@ -831,7 +839,8 @@ impl Translator {
         }
     }
 
-    /// Variables end with their memory. That is a write if it was still in use, for all we know.
+    /// Variables end with their memory. That is a write if it was still in use, for all we know. What
+    /// the thread has accessed itself on the way has let it come that far, and nobody gets in between.
     fn free(&mut self, slot: usize, site: SiteId, position: u64, vars: &[VarId]) {
         if let Some(survey) = &mut self.survey {
             if survey.free(slot, vars) {
@@ -839,7 +848,9 @@ impl Translator {
             }
         } else if self.findings.freed_in_use.contains(&position) {
             for &var in vars {
-                if !self.findings.handed_over.contains(var) {
+                let touched = &self.threads[slot].touched;
+                let own = touched.len() == TOUCHED || touched.contains(&var);
+                if !own && !self.findings.handed_over.contains(var) {
                     self.emit(slot, site, Op::Write(var));
                 }
             }

@@ -235,8 +235,16 @@ impl Survey {
         if let Some(published) = self.published.get(&address) {
             join(&mut clocks[slot], published);
         }
-        // The runtime ordered it after these because of the same word.
+        // The runtime ordered it after these because of the same word. If they have published there,
+        // that is why; otherwise by something that is not in the recording.
+        let published = self.published.get(&address);
+        let has_published = |other: usize| {
+            published.is_some_and(|clock| clock.get(other).is_some_and(|&time| time > 0))
+        };
         for &other in after.iter().filter(|&&other| other != slot) {
+            if has_published(other) {
+                continue;
+            }
             if let Some(other) = clocks.get(other).cloned() {
                 join(&mut clocks[slot], &other);
             }

@@ -234,6 +234,9 @@ impl Translator {
         };
         let name = &self.function_names[function.index()];
         thread.open.push(Some(function));
+        if thread.open.len() == 2 {
+            thread.touched.clear();
+        }
         match thread.entry {
             // It may be a test's closure, and not the entry point itself.
             None => {

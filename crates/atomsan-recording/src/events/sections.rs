@@ -6,7 +6,8 @@
 //!
 //! * it reads what the thread has read in an earlier section of the same lock, since it last wrote in
 //!   one: it looks at *that* again. Two variables of it at least, if the first look was at more than
-//!   one: the length of a table alone does not say whether a key is in it; and
+//!   one: the length of a table alone does not say whether a key is in it. Or two variables, read by
+//!   one call, right beside it ([`NEAR`]): a look at an empty table ends at its length; and
 //! * it is made at another place of the user's code than the write: in between, the program had the
 //!   say. An `insert` of a library reads before it writes as well, but it does so in both programs.
 //!
@@ -28,28 +29,60 @@ const LOCKS: usize = 16;
 pub(super) struct Sections {
     open: Vec<Section>,
     /// What was read under locks that are not held, the latest last.
-    earlier: Vec<(LockId, Vec<VarId>)>,
+    earlier: Vec<(LockId, Vec<Spot>)>,
 }
+
+/// How many bytes lie between two fields of one thing, at most.
+const NEAR: u64 = 64;
 
 #[derive(Debug)]
 struct Section {
     lock: LockId,
     exclusive: bool,
-    reads: Vec<VarId>,
+    reads: Vec<Spot>,
     wrote: bool,
-    /// What was read before and has been read again, and where.
-    again: Vec<(VarId, SiteId)>,
-    /// How much of it makes a look.
+    /// Where it has read what was read before, or what is beside it.
+    again: Vec<(SiteId, Again)>,
+    /// How much of what was read before makes a look.
     enough: usize,
+}
+
+/// A variable and its address.
+type Spot = (VarId, u64);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Again {
+    Same,
+    Near,
 }
 
 impl Section {
     /// The place of the second look, if there was one, for a write at a place.
     fn looked_again(&self, write: SiteId) -> Option<SiteId> {
-        let mut looks = self.again.iter().map(|&(_, site)| site);
-        let first = looks.find(|&look| look != write)?;
-        let more = looks.filter(|&look| look != write).count();
-        (more + 1 >= self.enough).then_some(first)
+        let looks = || self.again.iter().filter(|(place, _)| *place != write);
+        let same = looks().filter(|(_, again)| *again == Again::Same).count();
+        let all = self.enough > 0 && same >= self.enough;
+        let look = looks().map(|&(place, _)| place).find(|&place| {
+            let by_one_call = looks().filter(|(other, _)| *other == place).count();
+            all || by_one_call > 1
+        });
+        look
+    }
+
+    /// A read of something new, after these in earlier sections.
+    fn look(&mut self, (var, address): Spot, site: SiteId, before: &[Spot]) {
+        let again = if before.iter().any(|(other, _)| *other == var) {
+            Again::Same
+        } else if before
+            .iter()
+            .any(|(_, other)| other.abs_diff(address) < NEAR)
+        {
+            Again::Near
+        } else {
+            return;
+        };
+        self.enough = before.len().min(2);
+        self.again.push((site, again));
     }
 }
 
@@ -85,7 +118,7 @@ impl Sections {
         if let Some(known) = self.earlier.iter().position(|(known, _)| *known == lock) {
             let (_, before) = self.earlier.remove(known);
             if !wrote {
-                let new = |var: &VarId| !reads.contains(var);
+                let new = |spot: &Spot| !reads.contains(spot);
                 let before: Vec<_> = before.into_iter().filter(new).take(READS).collect();
                 reads.extend(before);
             }
@@ -97,22 +130,19 @@ impl Sections {
     }
 
     /// Follows an access; the place of the second look, if it is a write after one.
-    pub(super) fn access(&mut self, op: Op, site: SiteId) -> Option<SiteId> {
-        let var = op.var()?;
+    pub(super) fn access(&mut self, op: Op, address: u64, site: SiteId) -> Option<SiteId> {
+        let spot = (op.var()?, address);
         let mut looked_again = None;
         for section in &mut self.open {
             // A read-modify-write has the last say by itself.
             if op.writes() {
                 looked_again = looked_again.or_else(|| section.looked_again(site));
                 section.wrote = true;
-            } else if section.reads.len() < READS && !section.reads.contains(&var) {
-                section.reads.push(var);
-                if section.exclusive
-                    && let Some((_, before)) = (self.earlier.iter())
-                        .find(|(lock, before)| *lock == section.lock && before.contains(&var))
-                {
-                    section.enough = before.len().min(2);
-                    section.again.push((var, site));
+            } else if section.reads.len() < READS && !section.reads.contains(&spot) {
+                section.reads.push(spot);
+                let before = self.earlier.iter().find(|(lock, _)| *lock == section.lock);
+                if let (true, Some((_, before))) = (section.exclusive, before) {
+                    section.look(spot, site, before);
                 }
             }
         }
@@ -128,6 +158,7 @@ mod tests {
     const M: LockId = LockId(2);
     const X: VarId = VarId(1);
     const Y: VarId = VarId(2);
+    const Z: [VarId; 2] = [VarId(11), VarId(21)];
 
     /// Whether the last of some operations, each at a place, is a write after a second look.
     fn looked_again(steps: &[(Op, u32)]) -> bool {
@@ -135,7 +166,9 @@ mod tests {
         let mut last = false;
         for &(op, place) in steps {
             sections.step(op);
-            last = sections.access(op, SiteId(place)).is_some();
+            // Variables are far from each other, but for Z and X.
+            let address = op.var().map_or(0, |VarId(var)| 1000 * u64::from(var % 10));
+            last = sections.access(op, address, SiteId(place)).is_some();
         }
         last
     }
@@ -182,5 +215,18 @@ mod tests {
         assert!(!looked_again(&steps), "only half of it");
         steps.insert(7, (Op::Read(Y), 2));
         assert!(looked_again(&steps), "nothing was written in between");
+    }
+
+    #[test]
+    fn a_look_beside_it_by_one_call() {
+        let mut steps = look(L, X).to_vec();
+        let [first, second] = Z.map(Op::Read);
+        steps.extend([(Op::Acquire(L), 0), (first, 2), (Op::Write(X), 3)]);
+        assert!(!looked_again(&steps), "one field");
+        steps.insert(5, (second, 4));
+        assert!(!looked_again(&steps), "at two places");
+        steps.insert(5, (second, 2));
+        steps.remove(6);
+        assert!(looked_again(&steps));
     }
 }

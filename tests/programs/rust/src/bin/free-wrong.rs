@@ -1,5 +1,5 @@
 //! Says that it is gone, and then looks at what the other side may have freed by now.
-//! finding: free_wrong::leave 24 25
+//! finding: free_wrong::leave 25 26
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -16,6 +16,7 @@ struct Side(*mut Channel);
 unsafe impl Send for Side {}
 
 /// The last one frees.
+#[inline(never)]
 fn leave(side: Side) -> u64 {
     let channel = side.0;
     // SAFETY: this side is still counted.

@@ -8,6 +8,7 @@ const READER: usize = 2;
 
 static STATE: AtomicUsize = AtomicUsize::new(0);
 
+#[inline(never)]
 fn try_read() -> bool {
     let before = STATE.fetch_add(READER, Ordering::Acquire);
     if before & WRITER == 0 {
