@@ -122,6 +122,10 @@ struct Thread {
     held: Vec<LockId>,
     /// Those that an implementation has let go of and will take again before it returns.
     lent: Vec<LockId>,
+    /// Locks that it has taken in an attempt to take several, which may be given up.
+    attempted: Vec<(u64, SiteId)>,
+    /// Whether it is in such an attempt.
+    attempting: bool,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
     /// Atomic variables that it has accessed in the region it is in; see [`Translator::free`].
@@ -320,6 +324,11 @@ impl Translator {
 
     /// What a thread has to say before anything else.
     fn catch_up(&mut self, slot: usize) {
+        if !self.threads[slot].attempting {
+            for (lock, site) in std::mem::take(&mut self.threads[slot].attempted) {
+                self.change(slot, site, lock, Change::Acquire);
+            }
+        }
         if let Some((lock, site, change)) = self.threads[slot].acquiring.take() {
             self.change(slot, site, lock, change);
         }
@@ -345,6 +354,9 @@ impl Translator {
     }
 
     fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
+        if matches!(op, Op::Enter(_) | Op::Exit(_)) {
+            self.threads[slot].attempting = false;
+        }
         self.catch_up(slot);
         let thread = &mut self.threads[slot];
         if let Some(event) = thread.held_back.take() {
@@ -667,6 +679,7 @@ impl Translator {
         let place = self.place(chain, record.pc());
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
+        self.threads[slot].attempting = place.attempts;
         if place.waits {
             self.split(slot, site);
         }
@@ -771,17 +784,10 @@ impl Translator {
             Kind::End => return self.end(slot, site),
             // What is given back because another lock was not free has never been held.
             Kind::Acquire if place.attempts => {
-                self.catch_up(slot);
-                self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
+                self.threads[slot].attempted.push((record.subject, site));
                 return;
             }
-            Kind::Release
-                if (self.threads[slot].acquiring)
-                    .take_if(|(lock, ..)| place.attempts && *lock == record.subject)
-                    .is_some() =>
-            {
-                return;
-            }
+            Kind::Release if place.attempts && self.give_up(slot, record.subject) => return,
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {
@@ -816,6 +822,13 @@ impl Translator {
         }
         let at = lent.iter().position(|&other| other == lock);
         at.map(|at| lent.swap_remove(at)).is_some()
+    }
+
+    /// Gives back a lock that was taken in the same attempt to take several.
+    fn give_up(&mut self, slot: usize, lock: u64) -> bool {
+        let attempted = &mut self.threads[slot].attempted;
+        let at = attempted.iter().position(|&(other, _)| other == lock);
+        at.map(|at| attempted.remove(at)).is_some()
     }
 
     /// A scope of threads ends when its count of them has become 0. They are joined by that, though

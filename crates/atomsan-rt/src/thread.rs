@@ -691,7 +691,7 @@ impl Thread {
     /// called a library that nobody has instrumented, and that us. The return address is the first
     /// thing below its frame, as long as the function leaves its stack pointer where it was.
     pub(crate) fn call_site(&self) -> Option<u64> {
-        let frame = self.frames.get(self.depth.get().checked_sub(1)?)?.get();
+        let frame = self.frames.get(self.depth().checked_sub(1)?)?.get();
         let own = self.stack_low.get()..self.stack_high.get().saturating_sub(8);
         // SAFETY: it is on the thread's own stack.
         let site = || unsafe { (frame.stack as *const u64).read_volatile() };
