@@ -73,6 +73,8 @@ struct Place {
     waits: bool,
     /// Whether it is in a function that deals with a scope of threads ([`scopes`](crate::models::scopes)).
     scopes: bool,
+    /// Whether it takes several locks, in any order ([`attempts`](crate::models::attempts)).
+    attempts: bool,
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
@@ -118,6 +120,12 @@ struct Thread {
     waiting: bool,
     /// The locks it holds, of either kind, as often as it holds them.
     held: Vec<LockId>,
+    /// Those that an implementation has let go of and will take again before it returns.
+    lent: Vec<LockId>,
+    /// Locks that it has taken in an attempt to take several, which may be given up.
+    attempted: Vec<(u64, SiteId)>,
+    /// Whether it is in such an attempt.
+    attempting: bool,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
     /// Atomic variables that it has accessed in the region it is in; see [`Translator::free`].
@@ -316,6 +324,11 @@ impl Translator {
 
     /// What a thread has to say before anything else.
     fn catch_up(&mut self, slot: usize) {
+        if !self.threads[slot].attempting {
+            for (lock, site) in std::mem::take(&mut self.threads[slot].attempted) {
+                self.change(slot, site, lock, Change::Acquire);
+            }
+        }
         if let Some((lock, site, change)) = self.threads[slot].acquiring.take() {
             self.change(slot, site, lock, change);
         }
@@ -341,6 +354,9 @@ impl Translator {
     }
 
     fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
+        if matches!(op, Op::Enter(_) | Op::Exit(_)) {
+            self.threads[slot].attempting = false;
+        }
         self.catch_up(slot);
         let thread = &mut self.threads[slot];
         if let Some(event) = thread.held_back.take() {
@@ -666,6 +682,7 @@ impl Translator {
         let place = self.place(chain, record.pc());
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
+        self.threads[slot].attempting = place.attempts;
         if place.waits {
             self.split(slot, site);
         }
@@ -746,6 +763,8 @@ impl Translator {
             match record.kind {
                 Kind::Wait | Kind::Arrive => return self.split(slot, site),
                 Kind::Fork | Kind::Join => {}
+                Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
+                    if self.is_lent(slot, record) => {}
                 _ => return,
             }
         }
@@ -766,6 +785,12 @@ impl Translator {
             }
             Kind::Begin => return self.begin(slot, site, record),
             Kind::End => return self.end(slot, site),
+            // What is given back because another lock was not free has never been held.
+            Kind::Acquire if place.attempts => {
+                self.threads[slot].attempted.push((record.subject, site));
+                return;
+            }
+            Kind::Release if place.attempts && self.give_up(slot, record.subject) => return,
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {
@@ -782,6 +807,31 @@ impl Translator {
             _ => return,
         };
         self.emit(slot, site, op);
+    }
+
+    /// Whether an implementation lets go of a lock that its caller holds, as a condition does while
+    /// it waits, or takes it again.
+    fn is_lent(&mut self, slot: usize, record: &Record) -> bool {
+        let Some(&lock) = self.locks.get(&record.subject) else {
+            return false;
+        };
+        let Thread { held, lent, .. } = &mut self.threads[slot];
+        if matches!(record.kind, Kind::Release | Kind::ReleaseShared) {
+            let is_held = held.contains(&lock);
+            if is_held {
+                lent.push(lock);
+            }
+            return is_held;
+        }
+        let at = lent.iter().position(|&other| other == lock);
+        at.map(|at| lent.swap_remove(at)).is_some()
+    }
+
+    /// Gives back a lock that was taken in the same attempt to take several.
+    fn give_up(&mut self, slot: usize, lock: u64) -> bool {
+        let attempted = &mut self.threads[slot].attempted;
+        let at = attempted.iter().position(|&(other, _)| other == lock);
+        at.map(|at| attempted.remove(at)).is_some()
     }
 
     /// A scope of threads ends when its count of them has become 0. They are joined by that, though

@@ -119,6 +119,10 @@ pub struct Report {
     pub accepted: Option<Accepted>,
     /// Identifies the finding across runs and edits.
     pub fingerprint: String,
+    /// The fingerprints of the other ways in which the mistake was seen: what has one of them is
+    /// this finding.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<String>,
 }
 
 /// Turns ids into names. Where threads were started is for the caller to say.
@@ -188,6 +192,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         agreeing: Vec::new(),
         also: Vec::new(),
         accepted: None,
+        ways: Vec::new(),
     }
 }
 

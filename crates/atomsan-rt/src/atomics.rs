@@ -152,7 +152,7 @@ fn perform<V: Value, R>(
             ownership::atomic(thread, at as usize, V::SIZE, may_write, pc, &operation)
         });
         if let Some(result) = recorded {
-            start::noise();
+            start::noise(pc);
             return result;
         }
     }

@@ -77,6 +77,7 @@ impl Translator {
             .iter()
             .any(|frame| self.options.models.waits(&frame.function));
         let scopes = below.iter().any(|frame| models::scopes(&frame.function));
+        let attempts = below.iter().any(|frame| models::attempts(&frame.function));
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
@@ -87,6 +88,7 @@ impl Translator {
                 location,
                 waits,
                 scopes,
+                attempts,
             },
             None => {
                 let caller = self.nodes[chain as usize].place;
@@ -106,6 +108,7 @@ impl Translator {
                     location,
                     waits: waits || caller.waits,
                     scopes: scopes || caller.scopes,
+                    attempts: attempts || caller.attempts,
                 }
             }
         };
