@@ -429,13 +429,16 @@ impl Translator {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
             } else {
-                if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
+                let checked =
+                    !findings.handed_over.contains(var) && !findings.repeated.contains(&position);
+                let look = sections.access(op, address, site, checked);
+                if !checked {
                     return;
                 }
+                looked_again = looked_again.or(look);
                 if op.is_atomic() && atomics.len() < TOUCHED {
                     atomics.push(var);
                 }
-                looked_again = looked_again.or(sections.access(op, address, site));
             }
             touched.push(Event {
                 thread: *thread,
