@@ -313,14 +313,12 @@ pub(crate) fn check_files(
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
-                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
+                warnings: [warnings(&counters), unseen_code(&recording)].concat(),
                 stats: args.render.html,
             },
         );
         outcome.seen.add(&counters, checker.events());
-        outcome
-            .seen
-            .warn(counters.pid, unseen_libraries(&recording));
+        outcome.seen.warn(counters.pid, unseen_code(&recording));
         let mut refined = spec.clone();
         for _ in 1..PASSES {
             if !demote(&checker, &mut refined) {
@@ -416,6 +414,19 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What of the program was not seen because of how it was compiled.
+fn unseen_code(recording: &Recording) -> Vec<String> {
+    let mut unseen = unseen_libraries(recording);
+    let wide = symbols::wide_vectors(recording);
+    if !wide.is_empty() {
+        unseen.push(format!(
+            "clang compiled {} for vectors of more than 16 bytes; their accesses are not seen",
+            wide.join(", ")
+        ));
+    }
+    unseen
 }
 
 /// Libraries that nothing was seen of.
