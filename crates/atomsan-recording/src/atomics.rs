@@ -31,6 +31,7 @@
 use crate::file::Record;
 use crate::format::{COMPARED, Kind};
 use crate::models::Change;
+use crate::positions::Positions;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
@@ -40,7 +41,7 @@ type FxSet<K> = HashSet<K, FxBuildHasher>;
 /// What is known of all atomic operations of a recording.
 #[derive(Debug, Default)]
 pub struct Atomics {
-    harmless: FxSet<u64>,
+    harmless: Positions,
     spins: FxSet<u64>,
     words: FxMap<u64, Word>,
 }
@@ -71,7 +72,7 @@ impl Atomics {
 
     /// Whether the atomic read at this position does not count.
     pub fn is_harmless(&self, position: u64) -> bool {
-        self.harmless.contains(&position)
+        self.harmless.contains(position)
     }
 
     /// Program counters of loads at which threads spin.

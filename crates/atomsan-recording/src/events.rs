@@ -18,9 +18,10 @@ mod looks;
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
-use crate::handover::{HandedOver, Survey};
+use crate::handover::Survey;
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
+use crate::positions::Positions;
 use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
 use annotations::Annotations;
@@ -35,8 +36,9 @@ use std::rc::Rc;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// A chain of calls: a function on top of another chain.
-#[derive(Clone, Copy, Debug)]
+/// A chain of calls: a function on top of another chain. Chains that nothing tells apart are the same
+/// one, so there are no more of them than places in the program, however deep it recurses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Node {
     /// The function, if it is the user's.
     function: Option<FunctionId>,
@@ -47,7 +49,7 @@ struct Node {
 }
 
 /// What is known of a place in a chain of calls.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Place {
     site: SiteId,
     family: Option<Family>,
@@ -72,6 +74,8 @@ type Operation = (u32, u8, u64);
 #[derive(Debug, Default)]
 struct Call {
     node: u32,
+    /// So many more calls like this one are below it, of which nothing is known.
+    unnamed: u64,
     inlined: u32,
     line: u32,
     /// What was done since the inlined functions were entered.
@@ -128,6 +132,7 @@ pub struct Translator {
     /// The stacks of threads: where each ends, and whose it is.
     stacks: BTreeMap<u64, (u64, String)>,
     nodes: Vec<Node>,
+    node_ids: HashMap<Node, u32, FxBuildHasher>,
     children: FxMap<(u32, u64, u64), u32>,
     /// Chains of inlined functions, outermost first, with the place of each call; the first one is
     /// empty.
@@ -148,6 +153,7 @@ pub struct Translator {
 /// An iterator over the events of a recording.
 #[derive(Debug)]
 pub struct Events<'a> {
+    recording: &'a Recording,
     order: Order<'a>,
     translator: Translator,
 }
@@ -155,9 +161,8 @@ pub struct Events<'a> {
 /// What the first pass has found out.
 #[derive(Debug, Default)]
 struct Findings {
-    handed_over: HandedOver,
     /// Positions of looks that were repeated under a lock.
-    repeated: HashSet<u64, FxBuildHasher>,
+    repeated: Positions,
 }
 
 impl std::fmt::Debug for Translator {
@@ -183,16 +188,29 @@ impl<'a> Events<'a> {
     /// The events of a recording.
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
         let (symbols, cells) = (Symbols::new(recording), Cells::new(recording));
-        let mut first = Translator::new(symbols, cells, options.clone());
-        first.survey(recording);
-        first.cells.restart();
-        let findings = first.conclude_survey();
-        let mut second = Translator::new(first.symbols, first.cells, options);
-        second.findings = findings;
+        let mut first = Translator::new(symbols, cells, options);
+        first.survey(recording, |batch| batch.definitions.clear());
+        first.conclude_survey();
         Events {
+            recording,
             order: Order::new(recording),
-            translator: second,
+            translator: first.again(),
         }
+    }
+
+    /// The same events once more. What was found out about the recording is not worked out again.
+    #[must_use]
+    pub fn again(self) -> Events<'a> {
+        Events {
+            order: Order::new(self.recording),
+            translator: self.translator.again(),
+            ..self
+        }
+    }
+
+    /// How many bytes were accessed that are not looked at, because there were too many.
+    pub fn left_out(&self) -> u64 {
+        self.translator.cells.left_out()
     }
 }
 
@@ -216,11 +234,8 @@ impl Translator {
             objects: BTreeMap::new(),
             object_count: 0,
             stacks: BTreeMap::new(),
-            nodes: vec![Node {
-                function: None,
-                place: Place::default(),
-                foreign: None,
-            }],
+            nodes: vec![Node::default()],
+            node_ids: std::iter::once((Node::default(), ROOT)).collect(),
             children: FxMap::default(),
             inlined: vec![Vec::new()],
             inlined_ids: HashMap::default(),
@@ -237,6 +252,15 @@ impl Translator {
         translator.note_spins(&spins);
         translator.find_not_atomic();
         translator
+    }
+
+    /// A translator of the same recording that has not seen anything of it yet.
+    fn again(mut self) -> Translator {
+        self.cells.restart();
+        Translator {
+            findings: self.findings,
+            ..Translator::new(self.symbols, self.cells, self.options)
+        }
     }
 
     fn thread_id(&mut self, number: u64) -> ThreadId {
@@ -411,14 +435,16 @@ impl Translator {
         let (survey, findings) = (&mut self.survey, &self.findings);
         let repeated = &mut self.repeated;
         self.cells.touch(range, |var, address, is_new| {
-            if is_new {
-                new.push(address);
-            }
             let op = op(var);
             if let Some(survey) = survey {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
-            } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
+                return;
+            }
+            if is_new {
+                new.push(address);
+            }
+            if op.is_atomic() && findings.repeated.contains(position) {
                 return;
             }
             touched.push(Event {
@@ -486,10 +512,20 @@ impl Translator {
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
         if record.kind == Kind::ThreadStart {
-            self.cells.renew(&stack);
+            self.renew(&stack);
         }
         self.stacks
             .insert(stack.start, (stack.end, thread_name(record.subject)));
+    }
+
+    /// Memory is new: its variables so far are not accessed any more.
+    fn renew(&mut self, range: &Range<u64>) {
+        let survey = &mut self.survey;
+        self.cells.renew(range, |var| {
+            if let Some(survey) = survey {
+                survey.forget(var);
+            }
+        });
     }
 
     fn note_spins(&mut self, at: &[u64]) {
@@ -499,8 +535,9 @@ impl Translator {
         }
     }
 
-    /// The first pass over a recording: finds out what the second must know.
-    fn survey(&mut self, recording: &Recording) {
+    /// The first pass over a recording: finds out what the second must know. `each` is told what every
+    /// record has become.
+    fn survey(&mut self, recording: &Recording, mut each: impl FnMut(&mut Batch)) {
         self.survey = Some(Survey::new(recording.slots()));
         let mut order = Order::new(recording);
         while let Some((slot, record)) = order.next() {
@@ -509,17 +546,19 @@ impl Translator {
             }
             self.record(slot, &record);
             self.batch.events.clear();
+            each(&mut self.batch);
         }
     }
 
-    fn conclude_survey(&mut self) -> Findings {
+    fn conclude_survey(&mut self) {
         let handed_over = (self.survey.take()).map(Survey::finish).unwrap_or_default();
         let repeated = std::mem::take(&mut self.repeated);
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
-        Findings {
-            repeated: pure.map(|look| look.position).collect(),
-            handed_over,
-        }
+        self.findings = Findings::default();
+        self.findings
+            .repeated
+            .extend(pure.map(|look| look.position));
+        self.cells.leave_out(handed_over);
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
@@ -529,9 +568,8 @@ impl Translator {
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);
-        self.survey(recording);
-        self.findings = self.conclude_survey();
-        self.cells.rewind();
+        self.survey(recording, |_| {});
+        self.conclude_survey();
         self.threads.clear();
         for (slot, record) in Order::new(recording) {
             self.record(slot, &record);
@@ -790,7 +828,7 @@ impl Translator {
         if !self.cells.is_shared(&range) {
             return;
         }
-        self.cells.renew(&range);
+        self.renew(&range);
         let chain = self.calls(slot);
         let Place { site, step, .. } = self.place(chain, record.pc());
         if step.is_some() {

@@ -27,6 +27,7 @@ pub mod handover;
 pub mod models;
 pub mod order;
 pub mod own_models;
+mod positions;
 pub mod symbols;
 pub mod whose;
 

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_online::{Follower, Options};
-use atomsan_recording::Options as Sources;
+use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, Rank, Report};
 use atomsan_trace::Spec;
 use std::collections::{BTreeMap, HashSet};
@@ -225,7 +225,8 @@ fn compare(
     args: &recorded::Args,
 ) -> anyhow::Result<()> {
     let recording = follower.recording();
-    let offline = recorded::check(&recording, sources, spec, args, None, |_| {})?;
+    let mut events = Events::new(&recording, args.options(sources));
+    let offline = recorded::check(&mut events, spec, args, None, |_| {})?;
     let culprits = |checker: &Checker| -> Vec<String> {
         let mut culprits: Vec<String> = reports(checker)
             .into_iter()

@@ -257,7 +257,8 @@ fn check_files(
             Some(_) => numbered(path, recording.counters().pid),
             None => path.clone(),
         });
-        let mut checker = check(&recording, sources, &spec, args, trace, |events| {
+        let mut events = Events::new(&recording, args.options(sources));
+        let mut checker = check(&mut events, &spec, args, trace, |events| {
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
@@ -281,7 +282,8 @@ fn check_files(
             if !demote(&checker, &mut refined) {
                 break;
             }
-            checker = check(&recording, sources, &refined, args, None, |_| {})?;
+            events = events.again();
+            checker = check(&mut events, &refined, args, None, |_| {})?;
             further(&mut document, &checker);
         }
         documents.push(document);
@@ -392,8 +394,7 @@ fn over_all(documents: &[Document]) -> Document {
 
 /// `progress` is told how many events there were.
 pub(crate) fn check(
-    recording: &Recording,
-    sources: &Options,
+    events: &mut Events<'_>,
     spec: &Spec,
     args: &Args,
     trace: Option<PathBuf>,
@@ -410,7 +411,7 @@ pub(crate) fn check(
         )?),
         None => None,
     };
-    for mut batch in Events::new(recording, args.options(sources)) {
+    for mut batch in events {
         if let Some(kept) = &mut kept {
             kept.write(&batch)?;
         }

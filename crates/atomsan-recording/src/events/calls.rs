@@ -162,14 +162,22 @@ impl Translator {
                 .find(|frame| self.options.is_foreign(frame))?;
             Some(self.function(&foreign.function))
         });
-        let node = self.nodes.len() as u32;
-        self.nodes.push(Node {
+        let node = self.node_id(Node {
             function,
             place,
             foreign,
         });
         self.children.insert((chain, call, code), node);
         node
+    }
+
+    fn node_id(&mut self, node: Node) -> u32 {
+        let next = self.nodes.len() as u32;
+        let id = *self.node_ids.entry(node).or_insert(next);
+        if id == next {
+            self.nodes.push(node);
+        }
+        id
     }
 
     pub(super) fn enter(&mut self, slot: usize, record: &Record) {
@@ -191,18 +199,17 @@ impl Translator {
     /// Functions that nothing is known of are on the stack, because there were too many.
     pub(super) fn unnamed(&mut self, slot: usize, count: u64) {
         let node = self.calls(slot);
-        let node = Node {
+        let node = self.node_id(Node {
             function: None,
             ..self.nodes[node as usize]
-        };
-        let stack = &mut self.threads[slot].stack;
-        for _ in 0..count.min(1 << 20) {
-            stack.push(Call {
-                node: self.nodes.len() as u32,
+        });
+        if let Some(more) = count.checked_sub(1) {
+            self.threads[slot].stack.push(Call {
+                node,
+                unnamed: more,
                 ..Call::default()
             });
         }
-        self.nodes.push(node);
     }
 
     /// A function of the user's is entered.
@@ -268,9 +275,19 @@ impl Translator {
     }
 
     pub(super) fn exit(&mut self, slot: usize) {
-        let Some(call) = self.threads[slot].stack.pop() else {
+        let stack = &mut self.threads[slot].stack;
+        let Some(mut call) = stack.pop() else {
             return;
         };
+        if let Some(more) = call.unnamed.checked_sub(1) {
+            call.seen.clear();
+            let inlined = std::mem::take(&mut call.inlined);
+            stack.push(Call {
+                unnamed: more,
+                ..call
+            });
+            return self.leave_inlined(slot, inlined, 0);
+        }
         self.leave_inlined(slot, call.inlined, 0);
         if self.nodes[call.node as usize].function.is_some() {
             self.conclude(slot);
