@@ -94,8 +94,10 @@ struct Thread {
     blocks: Vec<usize>,
     /// The bottom-most of them.
     entry: Option<FunctionId>,
-    /// Its `Enter`, until it is clear that it is not the closure of a test.
-    held_back: Option<Event>,
+    /// Whether nothing has been entered since, so that it may be the closure of a test.
+    held_back: bool,
+    /// The `Enter` of the last of the functions that are open, until something happens in them.
+    entering: Vec<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
     /// How many things it initialises that are initialised once.
@@ -111,6 +113,14 @@ struct Thread {
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
     scoped: Vec<(usize, u64)>,
+}
+
+impl Thread {
+    /// Something happens in the functions that the thread is in: they are entered now at the latest.
+    fn arrive(&mut self, batch: &mut Batch) {
+        batch.events.append(&mut self.entering);
+        self.held_back = false;
+    }
 }
 
 /// Makes events of records, one after the other.
@@ -380,9 +390,7 @@ impl Translator {
     fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
         self.catch_up(slot);
         let thread = &mut self.threads[slot];
-        if let Some(event) = thread.held_back.take() {
-            self.batch.events.push(event);
-        }
+        thread.arrive(&mut self.batch);
         thread.waiting = false;
         match op {
             Op::Acquire(lock) | Op::AcquireShared(lock) => thread.held.push(lock),
@@ -418,25 +426,15 @@ impl Translator {
         op: impl Fn(VarId) -> Op,
     ) {
         self.catch_up(slot);
-        let mut touched = std::mem::take(&mut self.batch.events);
         let mut new = Vec::new();
-        let Thread {
-            id: thread,
-            held_back,
-            waiting,
-            held,
-            looks,
-            ..
-        } = &mut self.threads[slot];
-        if let Some(event) = held_back.take() {
-            touched.push(event);
-        }
-        *waiting = false;
+        let thread = &mut self.threads[slot];
+        (thread.waiting, thread.held_back) = (false, false);
         let (survey, findings) = (&mut self.survey, &self.findings);
-        let repeated = &mut self.repeated;
+        let (repeated, batch) = (&mut self.repeated, &mut self.batch);
         self.cells.touch(range, |var, address, is_new| {
             let op = op(var);
             if let Some(survey) = survey {
+                let Thread { held, looks, .. } = &mut *thread;
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
                 return;
@@ -447,13 +445,13 @@ impl Translator {
             if op.is_atomic() && findings.repeated.contains(position) {
                 return;
             }
-            touched.push(Event {
-                thread: *thread,
+            thread.arrive(batch);
+            batch.events.push(Event {
+                thread: thread.id,
                 site,
                 op,
             });
         });
-        self.batch.events = touched;
         for address in new {
             self.define_var(address);
         }
@@ -609,11 +607,14 @@ impl Translator {
                 let chain = self.calls(slot);
                 let place = self.place(chain, record.pc());
                 self.settle(slot, place, record);
-                if let Some(event) = self.threads[slot].held_back.take() {
-                    self.batch.events.push(event);
-                }
+                self.threads[slot].held_back = false;
             }
             _ => {}
+        }
+        if let Some(thread) = self.threads.get_mut(slot)
+            && !thread.held_back
+        {
+            thread.arrive(&mut self.batch);
         }
         if record.detail() == GUARD {
             self.guards.insert(record.subject);

@@ -20,6 +20,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -63,12 +64,21 @@ pub struct Counters {
 #[derive(Debug)]
 pub struct Recording {
     source: Source,
+    reading: Reading,
     /// How many bytes of it are in use.
     top: u64,
     /// The chunks of each slot's log, in order.
     slots: Vec<Vec<Chunk>>,
     maps: Vec<String>,
     counters: Counters,
+}
+
+/// How far others are with the logs, for those who wait for them.
+#[derive(Debug, Default)]
+struct Reading {
+    /// How many bytes have been read of all logs, as often as they were.
+    read: AtomicU64,
+    stopped: AtomicBool,
 }
 
 /// Where the bytes are.
@@ -134,6 +144,7 @@ impl Recording {
         Recording {
             top: data.len() as u64,
             source: Source::Memory(data),
+            reading: Reading::default(),
             slots,
             maps: vec![maps.to_owned()],
             counters: Counters::default(),
@@ -179,6 +190,7 @@ impl Recording {
             // The rest are holes, up to the size of the budget.
             top: field(header::TOP).min(len),
             source,
+            reading: Reading::default(),
             slots: Vec::new(),
             maps: Vec::new(),
             counters,
@@ -253,7 +265,22 @@ impl Recording {
     /// The log of a slot.
     pub fn log(&self, slot: usize) -> Log<'_> {
         let chunks = self.slots.get(slot).map_or(&[][..], |chunks| chunks);
-        Log::new(&self.source, chunks, self.slots.len())
+        Log::new(self, chunks)
+    }
+
+    /// How many bytes of logs have been read, in all passes over them.
+    pub fn bytes_read(&self) -> u64 {
+        self.reading.read.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more is to be read: all logs end soon.
+    pub fn stop(&self) {
+        self.reading.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether logs have ended because somebody wanted it.
+    pub fn is_stopped(&self) -> bool {
+        self.reading.stopped.load(Ordering::Relaxed)
     }
 
     /// The memory map of the process, as often as it was written down.

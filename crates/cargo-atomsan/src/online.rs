@@ -7,7 +7,7 @@
 use crate::document::{About, document};
 use crate::exit::Exit;
 use crate::recorded::{self, Seen};
-use crate::{child, output};
+use crate::{child, output, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
@@ -18,6 +18,7 @@ use atomsan_trace::Spec;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// Room for logs on their way from the program to the check.
@@ -142,7 +143,8 @@ impl Watch<'_> {
             if self.args.watch.compare {
                 compare(&process.follower, self.sources, &self.spec, self.args)?;
             }
-            seen.add(&counters, summary.records);
+            let warnings = recorded::warnings(&counters);
+            seen.add(&counters, summary.records, warnings);
             documents.push(document);
         }
         Ok((documents, seen, first_run))
@@ -226,7 +228,7 @@ fn compare(
 ) -> anyhow::Result<()> {
     let recording = follower.recording();
     let mut events = Events::new(&recording, args.options(sources));
-    let offline = recorded::check(&mut events, spec, args, None, |_| {})?;
+    let offline = pass::check(&mut events, spec, args, None, &AtomicU64::new(0))?;
     let culprits = |checker: &Checker| -> Vec<String> {
         let mut culprits: Vec<String> = reports(checker)
             .into_iter()

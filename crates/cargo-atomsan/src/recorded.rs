@@ -2,7 +2,6 @@
 
 use crate::accept::{self, Judge};
 use crate::check;
-use crate::destination::{self, Destination};
 use crate::document::{About, document, further};
 use crate::engines;
 use crate::exit::Exit;
@@ -11,7 +10,7 @@ use crate::output::{self, Output};
 use crate::products::{self, Products};
 use crate::progress::Progress;
 use crate::render;
-use crate::{online, watch};
+use crate::{child, interrupt, online, pass, watch};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::cooperability::density::Density;
@@ -20,9 +19,10 @@ use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
 use atomsan_report::{Document, Rank, Report, unite};
-use atomsan_trace::{Names, Spec};
+use atomsan_trace::Spec;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// How the recordings of a program are checked.
@@ -210,6 +210,7 @@ pub(crate) struct Recorded {
 
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
+    child::watch_signals()?;
     let files = std::slice::from_ref(&recorded.file);
     let exit = check_files(files, &Options::default(), &recorded.args, &last::place()?);
     let _ = std::fs::remove_file(&recorded.file);
@@ -248,45 +249,56 @@ fn check_files(
     let mut seen = Seen::default();
     let mut documents = Vec::new();
     let mut progress = Progress::new("checking");
-    for (at, file) in files.iter().enumerate() {
-        let recording = Recording::open(file)?;
+    let total = files.iter().map(|file| pass::work(file)).sum();
+    let (mut done, count) = (0, AtomicU64::new(0));
+    for file in files {
+        let recording = &Recording::open(file)?;
         let started = Instant::now();
-        let (before, total) = (seen.events, files.len() as u64);
-        let total = (total > 1).then_some(total);
-        let trace = args.save_trace.as_ref().map(|path| match total {
-            Some(_) => numbered(path, recording.counters().pid),
-            None => path.clone(),
-        });
-        let mut events = Events::new(&recording, args.options(sources));
-        let mut checker = check(&mut events, &spec, args, trace, |events| {
-            progress.update(before + events, at as u64, total);
-        })?;
         let counters = recording.counters();
-        if args.yields {
-            return tell_yields(&checker, args);
-        }
-        let mut document = document(
-            &checker,
-            About {
-                file: program(&recording).unwrap_or_else(|| file.display().to_string()),
+        let trace = args.save_trace.as_ref().map(|path| match files {
+            [_] => path.clone(),
+            _ => numbered(path, counters.pid),
+        });
+        let checked = pass::watched(recording, &mut progress, (done, total), &count, || {
+            let mut events = Events::new(recording, args.options(sources));
+            let mut checker = pass::check(&mut events, &spec, args, trace, &count)?;
+            if args.yields {
+                return Ok((None, checker));
+            }
+            let warnings = [
+                warnings(&counters),
+                unseen_libraries(recording),
+                not_looked_at(recording, &events),
+            ]
+            .concat();
+            let about = About {
+                file: program(recording).unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
-                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
+                warnings: warnings.clone(),
                 stats: args.render.html,
-            },
-        );
-        seen.add(&counters, checker.events());
-        seen.warn(counters.pid, unseen_libraries(&recording));
-        let mut refined = spec.clone();
-        for _ in 1..PASSES {
-            if !demote(&checker, &mut refined) {
-                break;
+            };
+            let mut document = document(&checker, about);
+            seen.add(&counters, checker.events(), warnings);
+            let mut refined = spec.clone();
+            for _ in 1..PASSES {
+                if recording.is_stopped() || !demote(&checker, &mut refined) {
+                    break;
+                }
+                events = events.again();
+                checker = pass::check(&mut events, &refined, args, None, &AtomicU64::new(0))?;
+                further(&mut document, &checker);
             }
-            events = events.again();
-            checker = check(&mut events, &refined, args, None, |_| {})?;
-            further(&mut document, &checker);
+            Ok::<_, anyhow::Error>((Some(document), checker))
+        });
+        match checked? {
+            (Some(document), _) => documents.push(document),
+            (None, checker) => return tell_yields(&checker, args),
         }
-        documents.push(document);
+        if interrupt::is_wanted() {
+            break;
+        }
+        done += pass::work(file);
     }
     drop(progress);
     conclude(documents, seen, args, last)
@@ -392,39 +404,6 @@ fn over_all(documents: &[Document]) -> Document {
     all
 }
 
-/// `progress` is told how many events there were.
-pub(crate) fn check(
-    events: &mut Events<'_>,
-    spec: &Spec,
-    args: &Args,
-    trace: Option<PathBuf>,
-    mut progress: impl FnMut(u64),
-) -> anyhow::Result<Checker> {
-    let choices = args.flags.choices()?;
-    let entries = engines::choose(&args.engine)?;
-    let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
-    let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
-    let mut kept = match &trace {
-        Some(path) => Some(Destination::open(
-            Some(path),
-            &destination::Flags::default(),
-        )?),
-        None => None,
-    };
-    for mut batch in events {
-        if let Some(kept) = &mut kept {
-            kept.write(&batch)?;
-        }
-        checker.batch(&mut batch);
-        progress(checker.events());
-    }
-    checker.finish();
-    if let Some(kept) = kept {
-        kept.finish()?;
-    }
-    Ok(checker)
-}
-
 /// The program that was recorded: the first file that is mapped.
 fn program(recording: &Recording) -> Option<String> {
     let maps = recording.maps().next()?;
@@ -454,6 +433,21 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
         counters.interrupted,
         "events in signal handlers were not recorded",
     );
+    warnings
+}
+
+/// What was recorded and not looked at.
+fn not_looked_at(recording: &Recording, events: &Events<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if recording.is_stopped() {
+        warnings.push("the check was interrupted; what comes later was not looked at".to_owned());
+    }
+    if events.left_out() > 0 {
+        warnings.push(format!(
+            "the program accessed more memory than is looked at; {} bytes were left out",
+            output::grouped(events.left_out())
+        ));
+    }
     warnings
 }
 
@@ -488,17 +482,13 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    pub(crate) fn add(&mut self, counters: &Counters, events: u64) {
+    pub(crate) fn add(&mut self, counters: &Counters, events: u64, warnings: Vec<String>) {
         self.processes += 1;
         self.threads += counters.threads;
         self.events += events;
-        self.warn(counters.pid, warnings(counters));
-    }
-
-    fn warn(&mut self, process: u64, warnings: Vec<String>) {
         let named = warnings.into_iter();
         self.warnings
-            .extend(named.map(|warning| format!("process {process}: {warning}")));
+            .extend(named.map(|warning| format!("process {}: {warning}", counters.pid)));
     }
 }
 

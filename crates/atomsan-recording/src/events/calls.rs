@@ -8,6 +8,9 @@
 //! inlined or a caller. The chains of calls form a tree ([`Node`]), so that what is known of a
 //! program counter in a chain is worked out once.
 //!
+//! A function in which nothing happens that engines see is left out: its `Enter` waits until something does.
+//! Nearly all functions are of that kind where most memory is handed over ([`crate::handover`]).
+//!
 //! # Inlined functions
 //!
 //! Nothing in the recording tells where an inlined function starts and ends, but the line tables
@@ -216,10 +219,15 @@ impl Translator {
     pub(super) fn announce(&mut self, slot: usize, node: u32, function: FunctionId, site: SiteId) {
         let foreign = self.nodes[node as usize].foreign;
         if let (None, Some(entry)) = (self.threads[slot].entry, foreign) {
+            self.catch_up(slot);
             let thread = &mut self.threads[slot];
             thread.entry = Some(entry);
             thread.open.push(Some(entry));
-            self.emit(slot, SiteId::UNKNOWN, Op::Enter(entry));
+            thread.entering.push(Event {
+                thread: thread.id,
+                site: SiteId::UNKNOWN,
+                op: Op::Enter(entry),
+            });
         }
         let thread = &mut self.threads[slot];
         let event = Event {
@@ -233,7 +241,8 @@ impl Translator {
             // It may be a test's closure, and not the entry point itself.
             None => {
                 thread.entry = Some(function);
-                thread.held_back = Some(event);
+                thread.held_back = true;
+                thread.entering.push(event);
                 return;
             }
             Some(_) if self.annotations.not_atomic.contains(name) => {
@@ -244,9 +253,9 @@ impl Translator {
             }
             Some(entry) => {
                 let entry = &self.function_names[entry.index()];
-                if thread.held_back.is_some() && is_closure(entry) && written_in(entry) == &**name {
+                if thread.held_back && is_closure(entry) && written_in(entry) == &**name {
                     thread.entry = Some(function);
-                    thread.held_back = None;
+                    thread.entering.clear();
                 } else if is_closure(name)
                     && (written_in(name) == written_in(entry)
                         || foreign == thread.entry && thread.open.len() == 2)
@@ -258,18 +267,24 @@ impl Translator {
                 }
             }
         }
-        self.emit(slot, event.site, event.op);
+        self.catch_up(slot);
+        let thread = &mut self.threads[slot];
+        thread.held_back = false;
+        thread.entering.push(event);
     }
 
     /// The innermost function of the user's is left.
     pub(super) fn conclude(&mut self, slot: usize) {
+        self.catch_up(slot);
         let thread = &mut self.threads[slot];
         let left = thread.open.pop();
         while thread.blocks.pop_if(|at| *at > thread.open.len()).is_some() {}
         if thread.open.is_empty() {
             thread.entry = None;
         }
-        if let Some(Some(function)) = left {
+        if let Some(Some(function)) = left
+            && thread.entering.pop().is_none()
+        {
             self.emit(slot, SiteId::UNKNOWN, Op::Exit(function));
         }
     }

@@ -1,6 +1,6 @@
 //! The records of one slot, in order, read piece by piece.
 
-use super::{Chunk, Source};
+use super::{Chunk, Ordering, Recording};
 use crate::format::{Kind, LOW, TAKEN};
 use std::ops::Range;
 
@@ -80,7 +80,7 @@ const WINDOWS: usize = 1 << 21;
 /// The records of one slot, in order. Only a part of one chunk is in memory at a time.
 #[derive(Clone, Debug)]
 pub struct Log<'a> {
-    source: &'a Source,
+    recording: &'a Recording,
     /// The chunks that follow the current one.
     chunks: &'a [Chunk],
     /// A part of the current chunk, and how many words of it have been taken.
@@ -98,10 +98,11 @@ pub struct Log<'a> {
 }
 
 impl<'a> Log<'a> {
-    /// A log of these chunks, which is one of so many that are read at the same time.
-    pub(super) fn new(source: &'a Source, chunks: &'a [Chunk], logs: usize) -> Log<'a> {
+    /// The log of these chunks of a recording.
+    pub(super) fn new(recording: &'a Recording, chunks: &'a [Chunk]) -> Log<'a> {
+        let logs = recording.slots();
         let mut log = Log {
-            source,
+            recording,
             chunks,
             window: Vec::new(),
             at: 0,
@@ -160,9 +161,18 @@ impl<'a> Log<'a> {
         self.at = 0;
         let wanted = (self.rest.end - self.rest.start) / 8;
         let wanted = wanted.min((self.room - self.window.len()) as u64);
-        let from = self.rest.start;
-        self.rest.start += 8 * self.source.words(from, wanted as usize, &mut self.window) as u64;
-        if self.rest.start < from + 8 * wanted || wanted == 0 {
+        if self.recording.is_stopped() {
+            (self.rest.end, self.chunks) = (self.rest.start, &[]);
+            return;
+        }
+        let (from, source) = (self.rest.start, &self.recording.source);
+        let read = source.words(from, wanted as usize, &mut self.window) as u64;
+        self.recording
+            .reading
+            .read
+            .fetch_add(8 * read, Ordering::Relaxed);
+        self.rest.start += 8 * read;
+        if read < wanted || wanted == 0 {
             // The file ends here, or what is left is no word.
             self.rest.end = self.rest.start;
         }
