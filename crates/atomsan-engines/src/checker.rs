@@ -1,7 +1,7 @@
 //! Feeding a trace to engines: names, stacks and positions are worked out once for all of them.
 
 use crate::engine::{Context, Engine, Findings, Occurrence};
-use atomsan_trace::{Batch, Names, Op, SiteId, StackId, Stacks, ThreadId};
+use atomsan_trace::{Batch, FunctionId, Names, Op, SiteId, StackId, Stacks, ThreadId};
 
 /// One engine and what it has found.
 pub struct Run {
@@ -60,11 +60,40 @@ impl Checker {
         }
     }
 
+    /// Gives a thread that is defined another name.
+    pub fn rename_thread(&mut self, thread: ThreadId, name: &str) {
+        self.names.rename_thread(thread, name);
+    }
+
     /// Puts a new engine in the place of each; what the old ones have found stays.
     pub fn renew(&mut self, engines: Vec<Box<dyn Engine>>) {
         for (run, engine) in self.runs.iter_mut().zip(engines) {
             run.engine = engine;
         }
+    }
+
+    /// Starts over with new engines, which have found nothing, in the middle of a trace: variables,
+    /// locks and objects have other ids from now on, and all calls that are open will be told
+    /// again. Returns the checker of what was before.
+    #[must_use]
+    pub fn start_over(&mut self, engines: Vec<Box<dyn Engine>>) -> Checker {
+        let next = Checker {
+            events: self.events,
+            spawned: self.spawned.clone(),
+            ..Checker::new(self.names.without_data(), engines, false)
+        };
+        let before = std::mem::replace(self, next);
+        // The stacks are others, too.
+        self.spawned
+            .iter_mut()
+            .flatten()
+            .for_each(|(_, stack)| *stack = StackId::EMPTY);
+        before
+    }
+
+    /// From now on, a function is not atomic. Whether that is new.
+    pub fn demote(&mut self, function: FunctionId) -> bool {
+        self.names.demote(function)
     }
 
     /// Takes the next piece of the trace, and its definitions for good.

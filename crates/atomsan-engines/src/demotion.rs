@@ -31,6 +31,35 @@ pub fn demote(checker: &Checker, spec: &mut Spec) -> bool {
     demoted
 }
 
+/// Demotion while the trace goes on: what is found from now on takes the culprits of new findings,
+/// and the functions around them, as not atomic. A culprit that contains no other function stays:
+/// there is nothing in it that could be checked by itself, and it may have another mistake.
+#[derive(Debug, Default)]
+pub struct Demotion {
+    /// How many findings of each engine have been looked at.
+    seen: Vec<usize>,
+}
+
+impl Demotion {
+    /// Looks at the findings that are new.
+    pub fn demote(&mut self, checker: &mut Checker, contains: impl Fn(FunctionId) -> bool) {
+        self.seen.resize(checker.runs().len(), 0);
+        let mut functions = Vec::new();
+        for (run, seen) in checker.runs().iter().zip(&mut self.seen) {
+            let findings = run.findings.list();
+            for finding in &findings[(*seen).min(findings.len())..] {
+                functions.append(&mut not_atomic(finding, checker.stacks()));
+            }
+            *seen = findings.len();
+        }
+        functions.sort_unstable();
+        functions.dedup();
+        for function in functions.into_iter().filter(|&function| contains(function)) {
+            checker.demote(function);
+        }
+    }
+}
+
 /// The culprit, and what was open around it.
 fn not_atomic(finding: &Finding, stacks: &Stacks) -> Vec<FunctionId> {
     let Some(culprit) = finding.culprit.region else {

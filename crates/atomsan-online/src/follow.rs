@@ -6,8 +6,10 @@
 //! is left. In between, records are copied.
 
 use crate::live::Live;
+use crate::stream::{Make, Streaming};
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
+use atomsan_engines::demotion::Demotion;
 use atomsan_engines::doublechecker::log::Tx;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::doublechecker::{self, DoubleChecker};
@@ -23,6 +25,7 @@ use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use std::io;
 use std::path::Path;
+use std::time::Instant;
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -40,6 +43,9 @@ pub struct Options {
     pub first_run: bool,
     /// Whether everything that was read is kept, for [`Follower::recording`].
     pub keep_all: bool,
+    /// Whether functions that were found not to be atomic are taken as such from then on, so that
+    /// what they contain is checked by itself.
+    pub demote: bool,
 }
 
 impl Default for Options {
@@ -51,6 +57,7 @@ impl Default for Options {
             component_limit: 256,
             first_run: false,
             keep_all: false,
+            demote: true,
         }
     }
 }
@@ -110,7 +117,7 @@ pub struct Follower {
     live: Live,
     maps: String,
     translator: Option<Translator>,
-    checker: Checker,
+    pub(crate) checker: Checker,
     regions: Regions,
     threads: Vec<Thread>,
     transactions: Transactions,
@@ -119,6 +126,9 @@ pub struct Follower {
     kept: Kept,
     records: u64,
     found: StaticInfo,
+    pub(crate) demotion: Demotion,
+    /// If other engines check than the one for components: all events, as they come.
+    pub(crate) streaming: Option<Streaming>,
 }
 
 impl std::fmt::Debug for Follower {
@@ -154,7 +164,46 @@ impl Follower {
             kept: Kept::default(),
             records: 0,
             found: StaticInfo::default(),
+            demotion: Demotion::default(),
+            streaming: None,
         }))
+    }
+
+    /// Gives all events to engines that `make` makes, instead of components to one.
+    #[must_use]
+    pub fn with_engines(mut self, make: Make) -> Follower {
+        let names = Names::new(self.options.spec.clone());
+        self.checker = Checker::new(names, make(), false);
+        self.streaming = Some(Streaming::new(make));
+        self
+    }
+
+    /// Whether all events are given to engines.
+    pub fn is_streaming(&self) -> bool {
+        self.streaming.is_some()
+    }
+
+    /// What was found before the check started over, because there were too many variables; each
+    /// is given once.
+    pub fn take_chapters(&mut self) -> Vec<Checker> {
+        let streaming = self.streaming.as_mut();
+        streaming.map_or_else(Vec::new, Streaming::take_chapters)
+    }
+
+    /// Functions that were found not to be atomic are taken as such from now on.
+    pub(crate) fn demote(&mut self) {
+        if !self.options.demote {
+            return;
+        }
+        let (streaming, translator) = (&self.streaming, &self.translator);
+        self.demotion.demote(&mut self.checker, |function| {
+            let stream = streaming.as_ref().and_then(Streaming::stream);
+            match (stream, translator) {
+                (Some(stream), _) => stream.has_callees(function),
+                (None, Some(translator)) => translator.has_callees(function),
+                (None, None) => false,
+            }
+        });
     }
 
     /// Follows all logs as far as they are written now; whether there was anything.
@@ -176,7 +225,9 @@ impl Follower {
             }
         }
         let news = self.records > before;
-        if !news {
+        if self.streaming.is_some() {
+            self.stream_on(Instant::now());
+        } else if !news {
             self.check();
         }
         Ok(news)
@@ -208,6 +259,10 @@ impl Follower {
     /// The program has ended, and so do all transactions that are open.
     pub fn finish(&mut self) -> io::Result<()> {
         while self.advance()? {}
+        if self.streaming.is_some() {
+            self.finish_stream();
+            return Ok(());
+        }
         for slot in 1..self.threads.len() {
             self.transactions.close(slot);
         }
@@ -265,11 +320,19 @@ impl Follower {
                 self.live.put(slot, words, at);
                 return Ok(None);
             }
-            if self.translator.is_none() {
+            let started = match &self.streaming {
+                Some(streaming) => streaming.stream().is_some(),
+                None => self.translator.is_some(),
+            };
+            if !started {
                 self.maps = self.live.maps()?;
                 let symbols = Symbols::of_maps(std::iter::once(&*self.maps));
                 let options = self.options.recording.clone();
-                self.translator = Some(Translator::new(symbols, Cells::default(), options));
+                if let Some(streaming) = &mut self.streaming {
+                    streaming.start(symbols, options, self.options.memory);
+                } else {
+                    self.translator = Some(Translator::new(symbols, Cells::default(), options));
+                }
             }
             if self.options.keep_all && at == 0 {
                 self.kept.keep(slot, start, &words);
@@ -287,17 +350,28 @@ impl Follower {
                         waits = Some((from, position));
                         break;
                     }
-                    self.transactions
-                        .edge(slot, record.position, from, position);
+                    if self.streaming.is_none() {
+                        self.transactions
+                            .edge(slot, record.position, from, position);
+                    }
                 }
-                self.record(slot, &record, &words[at..at + len]);
+                match &mut self.streaming {
+                    Some(streaming) => {
+                        self.records += 1;
+                        streaming.push(slot, &record);
+                    }
+                    None => self.record(slot, &record, &words[at..at + len]),
+                }
                 at += len;
             }
             if waits.is_none() {
                 at = words.len();
             }
             self.live.put(slot, words, at);
-            self.tidy();
+            match self.streaming {
+                Some(_) => self.stream_what_is_due(),
+                None => self.tidy(),
+            }
             if waits.is_some() || until == u64::MAX {
                 return Ok(waits);
             }
@@ -365,6 +439,13 @@ impl Follower {
             Kind::Begin => {
                 self.look(slot, record);
                 self.keep(slot, record, words);
+            }
+            Kind::ThreadName => {
+                let translator = self.translator.as_mut();
+                let named = translator.and_then(|one| one.name_thread(record));
+                if let Some((thread, name)) = named {
+                    self.checker.rename_thread(thread, &name);
+                }
             }
             Kind::End => {
                 self.keep(slot, record, words);
@@ -494,6 +575,7 @@ impl Follower {
             self.limit(&component);
         }
         self.transactions.checked(words);
+        self.demote();
     }
 
     /// Forgets the older half of a component that is too large.
@@ -535,6 +617,10 @@ impl Follower {
     pub fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
         let counts = &self.transactions.counts;
+        if self.streaming.is_some() {
+            let engines = self.checker.runs().iter();
+            return engines.flat_map(|run| run.engine.stats()).collect();
+        }
         vec![
             stat("records", self.records),
             stat("regular transactions", counts.transactions),

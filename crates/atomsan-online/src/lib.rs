@@ -23,6 +23,11 @@
 //! third one goes through one of the component as well. So the component by itself has the cycles
 //! that it has in the whole.
 //!
+//! # Other engines
+//!
+//! Engines that work on a stream of events can check a running program too: then everything is
+//! made into events, in the order in which the logs are followed (`stream`).
+//!
 //! # What is missed
 //!
 //! * Where an inlined function begins and ends is told by shared accesses only (`calls` of
@@ -34,6 +39,8 @@
 
 mod follow;
 mod live;
+mod stream;
 mod transactions;
 
 pub use follow::{Follower, Options, Summary};
+pub use stream::Make;

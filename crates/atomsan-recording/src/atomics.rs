@@ -59,15 +59,14 @@ enum Word {
 }
 
 impl Atomics {
-    /// Follows another log.
-    pub fn follow(&mut self) -> Follower<'_> {
-        Follower {
-            atomics: self,
-            last: FxMap::default(),
-            holding: FxMap::default(),
-            calls: Vec::new(),
-            busy: 0,
-        }
+    /// Forgets that an atomic read does not count: nobody asks again.
+    pub fn forget(&mut self, position: u64) {
+        self.harmless.remove(position);
+    }
+
+    /// Forgets words that may be locks, but for those at these addresses.
+    pub fn retain_words(&mut self, keep: impl Fn(u64) -> bool) {
+        self.words.retain(|&address, _| keep(address));
     }
 
     /// Whether the atomic read at this position does not count.
@@ -111,9 +110,8 @@ struct Read {
 }
 
 /// Follows the log of one slot.
-#[derive(Debug)]
-pub struct Follower<'a> {
-    atomics: &'a mut Atomics,
+#[derive(Debug, Default)]
+pub struct Follower {
     last: FxMap<u64, Read>,
     /// Words that may be locks, held by this thread.
     holding: FxMap<u64, ()>,
@@ -123,9 +121,14 @@ pub struct Follower<'a> {
     busy: u64,
 }
 
-impl Follower<'_> {
+impl Follower {
+    /// Forgets reads that may turn out not to count.
+    pub fn forget(&mut self) {
+        self.last.clear();
+    }
+
     /// Follows one record.
-    pub fn step(&mut self, record: &Record) {
+    pub fn step(&mut self, atomics: &mut Atomics, record: &Record) {
         match record.kind {
             Kind::Enter => {
                 let outer = self.calls.last().copied().unwrap_or(0);
@@ -142,7 +145,7 @@ impl Follower<'_> {
                 self.last.clear();
                 self.holding.clear();
             }
-            Kind::AtomicRmw | Kind::AtomicStore => self.change(record),
+            Kind::AtomicRmw | Kind::AtomicStore => self.change(atomics, record),
             _ => {}
         }
         let read = Read {
@@ -160,48 +163,24 @@ impl Follower<'_> {
                 self.busy += 1;
                 self.last.remove(&record.subject)
             }
-            Kind::Yield => return,
+            Kind::Yield | Kind::ThreadName | Kind::Initialise => return,
             _ => {
                 self.busy += 1;
                 return;
             }
         };
         if let Some(last) = last {
-            self.again(&last, &read);
-        }
-    }
-
-    /// A word is read once, and then accessed again.
-    fn again(&mut self, last: &Read, read: &Read) {
-        let (before, now) = (&last.record, &read.record);
-        let compared = now.kind == Kind::AtomicRmw && now.detail() == COMPARED;
-        let harmless = match (before.kind, now.kind) {
-            (Kind::AtomicLoad, Kind::AtomicRmw) => compared && before.extra[0] == now.extra[0],
-            (Kind::AtomicLoad, Kind::AtomicRmwFailed) => true,
-            (Kind::AtomicLoad, Kind::AtomicLoad) => {
-                let spins =
-                    before.pc() == now.pc() && last.chain == read.chain && last.busy == read.busy;
-                if spins {
-                    self.atomics.spins.insert(now.pc());
-                }
-                spins
-            }
-            (Kind::AtomicRmwFailed, Kind::AtomicRmw) => compared,
-            (Kind::AtomicRmwFailed, kind) => kind != Kind::AtomicStore,
-            _ => false,
-        };
-        if harmless {
-            self.atomics.harmless.insert(before.position);
+            again(atomics, &last, &read);
         }
     }
 
     /// A word is changed: is it still a lock?
-    fn change(&mut self, record: &Record) {
+    fn change(&mut self, atomics: &mut Atomics, record: &Record) {
         // A swap that found it taken, for example.
         if record.kind == Kind::AtomicRmw && record.extra[0] == record.extra[1] {
             return;
         }
-        let word = self.atomics.words.get(&record.subject).copied();
+        let word = atomics.words.get(&record.subject).copied();
         let held = self.holding.remove(&record.subject).is_some();
         let takes =
             record.kind == Kind::AtomicRmw && (record.detail() == COMPARED || record.size == 1);
@@ -230,7 +209,31 @@ impl Follower<'_> {
         if let (Word::Lock { .. }, true, false) = (now, takes, held) {
             self.holding.insert(record.subject, ());
         }
-        self.atomics.words.insert(record.subject, now);
+        atomics.words.insert(record.subject, now);
+    }
+}
+
+/// A word is read once, and then accessed again.
+fn again(atomics: &mut Atomics, last: &Read, read: &Read) {
+    let (before, now) = (&last.record, &read.record);
+    let compared = now.kind == Kind::AtomicRmw && now.detail() == COMPARED;
+    let harmless = match (before.kind, now.kind) {
+        (Kind::AtomicLoad, Kind::AtomicRmw) => compared && before.extra[0] == now.extra[0],
+        (Kind::AtomicLoad, Kind::AtomicRmwFailed) => true,
+        (Kind::AtomicLoad, Kind::AtomicLoad) => {
+            let spins =
+                before.pc() == now.pc() && last.chain == read.chain && last.busy == read.busy;
+            if spins {
+                atomics.spins.insert(now.pc());
+            }
+            spins
+        }
+        (Kind::AtomicRmwFailed, Kind::AtomicRmw) => compared,
+        (Kind::AtomicRmwFailed, kind) => kind != Kind::AtomicStore,
+        _ => false,
+    };
+    if harmless {
+        atomics.harmless.insert(before.position);
     }
 }
 
@@ -244,10 +247,10 @@ mod tests {
     fn followed(recording: &Recording) -> Atomics {
         let mut atomics = Atomics::default();
         for slot in 0..recording.slots() {
-            let mut follower = atomics.follow();
+            let mut follower = Follower::default();
             recording
                 .log(slot)
-                .for_each(|record| follower.step(&record));
+                .for_each(|record| follower.step(&mut atomics, &record));
         }
         atomics
     }

@@ -25,7 +25,7 @@
 
 mod seen;
 
-use crate::atomics::Atomics;
+use crate::atomics::{Atomics, Follower};
 use crate::file::Recording;
 use crate::format::Kind;
 use crate::handover::HandedOver;
@@ -95,9 +95,13 @@ pub struct Cells {
     renewed: Vec<u32>,
     atomics: Atomics,
     left_out: u64,
+    /// How many granules of the tables are not in use any more.
+    unused: usize,
     /// How many variables this pass has had, and how many have a name.
     count: u32,
     next: u32,
+    /// Whether this is the first pass: variables have numbers, and no names.
+    surveying: bool,
     needless: HandedOver,
     /// Variables of recordings before this one, by address and renewal.
     before: HashMap<(u64, u32), u32, FxBuildHasher>,
@@ -116,7 +120,7 @@ impl Cells {
         let mut atomics = Atomics::default();
         for slot in 0..recording.slots() {
             let mut thread = slot as u32;
-            let mut follower = atomics.follow();
+            let mut follower = Follower::default();
             for record in recording.log(slot) {
                 match record.kind {
                     Kind::Edge => continue,
@@ -124,7 +128,7 @@ impl Cells {
                     Kind::Alloc | Kind::Free => continue,
                     _ => {}
                 }
-                follower.step(&record);
+                follower.step(&mut atomics, &record);
                 if let Some(range) = record.range() {
                     seen.note(range, thread);
                 }
@@ -133,6 +137,7 @@ impl Cells {
         let mut cells = Cells {
             left_out: seen.left_out(),
             atomics,
+            surveying: true,
             ..Cells::default()
         };
         seen.shared(|number, shared, starts| {
@@ -142,16 +147,157 @@ impl Cells {
                 first: cells.starts.len() as u32,
             });
             for granule in bits(shared) {
-                cells.starts.push(starts[granule as usize]);
-                cells.firsts.push(cells.vars.len() as u32);
-                let count = starts[granule as usize].count_ones() as usize;
-                cells.vars.resize(cells.vars.len() + count, NONE);
+                cells.add(starts[granule as usize], [NONE; 8]);
             }
         });
-        cells.firsts.push(cells.vars.len() as u32);
-        let numbers = cells.blocks.iter().map(|block| block.number);
-        cells.numbers = numbers.zip(0..).collect();
+        cells.number_blocks();
         cells
+    }
+
+    /// Adds a granule to the tables, with the variables that the cells at its bytes have.
+    fn add(&mut self, starts: u8, vars: [u32; 8]) {
+        if self.firsts.is_empty() {
+            self.firsts.push(0);
+        }
+        self.starts.push(starts);
+        let cells = bits(starts.into()).map(|byte| vars[byte as usize]);
+        self.vars.extend(cells);
+        self.firsts.push(self.vars.len() as u32);
+    }
+
+    fn number_blocks(&mut self) {
+        let numbers = self.blocks.iter().map(|block| block.number);
+        self.numbers = numbers.zip(0..).collect();
+    }
+
+    /// Threads share more memory, or have separated it more, than was known.
+    pub fn extend(&mut self, granules: &[(u64, u8)]) {
+        let mut news = granules.to_vec();
+        news.sort_unstable();
+        let known = self.blocks.len();
+        for news in news.chunk_by(|a, b| a.0 / BLOCK == b.0 / BLOCK) {
+            self.extend_block(news[0].0 / BLOCK, news);
+        }
+        if self.blocks.len() > known || self.unused > self.starts.len() / 2 {
+            self.blocks.sort_unstable_by_key(|block| block.number);
+            self.number_blocks();
+        }
+        if self.unused > self.starts.len() / 2 {
+            self.tidy();
+        }
+    }
+
+    /// Puts a block at the end of the tables, with more granules or more cells than it had.
+    fn extend_block(&mut self, number: u64, news: &[(u64, u8)]) {
+        let known = self.numbers.get(&number).map(|&place| place as usize);
+        let mut starts = [0; 64];
+        for &(granule, more) in news {
+            starts[(granule % BLOCK / 8) as usize] |= more;
+        }
+        let more = starts.iter().zip(0..);
+        let more = more.fold(0, |bits, (&one, at)| bits | u64::from(one != 0) << at);
+        let old = known.map(|place| &self.blocks[place]);
+        let (had, from) = old.map_or((0, 0), |old| (old.shared, old.first as usize));
+        let first = self.starts.len() as u32;
+        let mut place = from;
+        for granule in bits(had | more) {
+            let more = starts[granule as usize];
+            if had >> granule & 1 == 0 {
+                self.add(more, [NONE; 8]);
+            } else {
+                self.add(self.starts[place] | more, self.vars_at(place));
+                place += 1;
+            }
+        }
+        self.unused += had.count_ones() as usize;
+        let block = Block {
+            number,
+            shared: had | more,
+            first,
+        };
+        match known {
+            Some(place) => self.blocks[place] = block,
+            None => self.blocks.push(block),
+        }
+    }
+
+    /// The variables of a granule, by byte.
+    fn vars_at(&self, place: usize) -> [u32; 8] {
+        let mut vars = [NONE; 8];
+        let cells = &self.vars[self.firsts[place] as usize..];
+        for (byte, &var) in bits(self.starts[place].into()).zip(cells) {
+            vars[byte as usize] = var;
+        }
+        vars
+    }
+
+    /// Puts the tables in order again, without what is not in use.
+    fn tidy(&mut self) {
+        let mut tidy = Cells::default();
+        let mut blocks = std::mem::take(&mut self.blocks);
+        for block in &mut blocks {
+            let from = block.first as usize;
+            block.first = tidy.starts.len() as u32;
+            for place in from..from + block.shared.count_ones() as usize {
+                tidy.add(self.starts[place], self.vars_at(place));
+            }
+        }
+        self.blocks = blocks;
+        (self.starts, self.firsts, self.vars) = (tidy.starts, tidy.firsts, tidy.vars);
+        self.unused = 0;
+    }
+
+    /// The cells that start in a granule, as bits, if threads share it.
+    pub fn starts(&self, granule: u64) -> Option<u8> {
+        let block = &self.blocks[*self.numbers.get(&(granule / BLOCK))? as usize];
+        let bit = (granule % BLOCK / 8) as u32;
+        (block.shared >> bit & 1 != 0).then(|| self.starts[block.place(bit)])
+    }
+
+    /// How many variables there are.
+    pub fn vars(&self) -> u32 {
+        self.next
+    }
+
+    /// Starts variables again from the first; memory that has none is forgotten, and all of it if
+    /// there is still more than so much.
+    pub fn start_over(&mut self, most: usize) {
+        let mut used = Vec::new();
+        for block in &self.blocks {
+            for granule in bits(block.shared) {
+                let place = block.place(granule);
+                if self.vars_at(place) != [NONE; 8] {
+                    let address = block.number * BLOCK + 8 * u64::from(granule);
+                    used.push((address, self.starts[place]));
+                }
+            }
+        }
+        if used.len() > most {
+            used.clear();
+        }
+        *self = Cells {
+            atomics: std::mem::take(&mut self.atomics),
+            ..Cells::default()
+        };
+        self.extend(&used);
+    }
+
+    /// Forgets what is known of words in memory that threads do not share.
+    pub fn forget_words(&mut self) {
+        let mut atomics = std::mem::take(&mut self.atomics);
+        atomics.retain_words(|address| self.is_shared(&(address..address + 1)));
+        self.atomics = atomics;
+    }
+
+    /// Exchanges the memory, but not what is known of atomic operations.
+    pub fn swap_memory(&mut self, other: &mut Cells) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.atomics, &mut other.atomics);
+    }
+
+    /// What the atomic operations amount to, to add to it.
+    pub fn atomics_mut(&mut self) -> &mut Atomics {
+        &mut self.atomics
     }
 
     /// Looks through another recording of the same process; what has the same address has the
@@ -171,6 +317,7 @@ impl Cells {
     /// pass before, are left out.
     pub fn leave_out(&mut self, needless: HandedOver) {
         self.needless = needless;
+        self.surveying = false;
         self.vars.fill(NONE);
         self.count = 0;
         if self.renewed.is_empty() {
@@ -264,7 +411,10 @@ impl Cells {
                 let address = base + u64::from(byte);
                 let var = &mut self.vars[cell as usize];
                 let mut new = false;
-                if *var == NONE {
+                if *var == NONE && self.surveying {
+                    *var = self.count;
+                    self.count += 1;
+                } else if *var == NONE {
                     *var = NEEDLESS;
                     if !self.needless.contains(VarId(self.count)) {
                         *var = self.next;
@@ -316,6 +466,22 @@ impl Cells {
             }
         }
     }
+}
+
+/// The granules that an access covers parts of, each with the cells that it makes start there.
+pub(crate) fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, u8)> {
+    let first = if range.is_empty() {
+        range.end
+    } else {
+        range.start & !7
+    };
+    (first..range.end).step_by(8).map(move |base| {
+        let mut starts = 1 << (range.start.max(base) - base);
+        if range.end - base < 8 {
+            starts |= 1 << (range.end - base);
+        }
+        (base, starts)
+    })
 }
 
 /// The bits that are set, from the lowest.

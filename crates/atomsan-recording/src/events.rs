@@ -14,11 +14,13 @@
 mod annotations;
 mod calls;
 mod looks;
+mod naming;
+mod stream;
 
 use crate::cells::Cells;
 use crate::file::{Record, Recording};
 use crate::format::{GUARD, Kind};
-use crate::handover::Survey;
+use crate::handover::{HandedOver, Survey};
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
 use crate::positions::Positions;
@@ -26,13 +28,15 @@ use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
 use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
-use atomsan_trace::{Batch, Event, FunctionId, LockId, ObjectId, Op, SiteId, ThreadId, VarId};
+use atomsan_trace::{Batch, Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
+use naming::Naming;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+pub use stream::Stream;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -46,6 +50,10 @@ struct Node {
     place: Place,
     /// The outermost function of the chain that is neither the user's nor the toolchain's.
     foreign: Option<FunctionId>,
+    /// An address in the function.
+    code: u64,
+    /// Where it was called: the chain, and the return address.
+    caller: (u32, u64),
 }
 
 /// What is known of a place in a chain of calls.
@@ -76,6 +84,8 @@ struct Call {
     node: u32,
     /// So many more calls like this one are below it, of which nothing is known.
     unnamed: u64,
+    /// The lowest address of its frame; 0 if unknown.
+    frame: u64,
     inlined: u32,
     line: u32,
     /// What was done since the inlined functions were entered.
@@ -87,6 +97,8 @@ const ROOT: u32 = 0;
 #[derive(Debug, Default)]
 struct Thread {
     id: ThreadId,
+    /// The upper end of its stack.
+    stack_end: u64,
     stack: Vec<Call>,
     /// The functions of the user's that it is in; `None` for one that is part of another.
     open: Vec<Option<FunctionId>>,
@@ -137,10 +149,8 @@ pub struct Translator {
     functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
     function_names: Vec<Box<str>>,
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
-    objects: BTreeMap<u64, (u64, ObjectId)>,
     object_count: u32,
-    /// The stacks of threads: where each ends, and whose it is.
-    stacks: BTreeMap<u64, (u64, String)>,
+    naming: Naming,
     nodes: Vec<Node>,
     node_ids: HashMap<Node, u32, FxBuildHasher>,
     children: FxMap<(u32, u64, u64), u32>,
@@ -171,6 +181,8 @@ pub struct Events<'a> {
 /// What the first pass has found out.
 #[derive(Debug, Default)]
 struct Findings {
+    /// Variables that need no check, if the cells do not know.
+    handed_over: HandedOver,
     /// Positions of looks that were repeated under a lock.
     repeated: Positions,
 }
@@ -180,14 +192,6 @@ impl std::fmt::Debug for Translator {
         f.debug_struct("Translator")
             .field("cells", &self.cells)
             .finish_non_exhaustive()
-    }
-}
-
-fn thread_name(number: u64) -> String {
-    if number == 0 {
-        "main".into()
-    } else {
-        format!("thread {number}")
     }
 }
 
@@ -241,9 +245,8 @@ impl Translator {
             functions: HashMap::default(),
             function_names: Vec::new(),
             sites: HashMap::default(),
-            objects: BTreeMap::new(),
             object_count: 0,
-            stacks: BTreeMap::new(),
+            naming: Naming::default(),
             nodes: vec![Node::default()],
             node_ids: std::iter::once((Node::default(), ROOT)).collect(),
             children: FxMap::default(),
@@ -269,35 +272,9 @@ impl Translator {
         self.cells.restart();
         Translator {
             findings: self.findings,
+            naming: self.naming.again(),
             ..Translator::new(self.symbols, self.cells, self.options)
         }
-    }
-
-    fn thread_id(&mut self, number: u64) -> ThreadId {
-        if let Some(&id) = self.thread_ids.get(&number) {
-            return id;
-        }
-        let id = ThreadId(self.thread_ids.len() as u32);
-        self.thread_ids.insert(number, id);
-        let name = thread_name(number);
-        self.batch.definitions.push(Definition::Thread(name.into()));
-        id
-    }
-
-    fn lock(&mut self, address: u64) -> LockId {
-        if let Some(&id) = self.locks.get(&address) {
-            return id;
-        }
-        let id = LockId(self.lock_count);
-        self.lock_count += 1;
-        self.locks.insert(address, id);
-        let name = match self.symbols.static_at(address) {
-            Some((name, 0)) => name.to_owned(),
-            Some((name, offset)) => format!("{name}+{offset}"),
-            None => format!("lock {}", id.0),
-        };
-        self.batch.definitions.push(Definition::Lock(name.into()));
-        id
     }
 
     fn function(&mut self, name: &str) -> FunctionId {
@@ -326,39 +303,13 @@ impl Translator {
         if let Some(&id) = self.sites.get(&frames) {
             return id;
         }
+        self.naming.site(&frames);
         let id = SiteId(self.sites.len() as u32 + 1);
         self.sites.insert(frames.clone(), id);
         self.batch
             .definitions
             .push(Definition::Site(names::Site { frames }));
         id
-    }
-
-    /// Names a variable that is new.
-    fn define_var(&mut self, address: u64) {
-        let object = self
-            .objects
-            .range(..=address)
-            .next_back()
-            .filter(|(_, (end, _))| address < *end)
-            .map(|(start, (_, id))| (*start, *id));
-        let name = match (object, self.symbols.static_at(address)) {
-            (Some((start, id)), _) => format!("object {}+{}", id.0, address - start),
-            (None, Some((name, 0))) => name.to_owned(),
-            (None, Some((name, offset))) => format!("{name}+{offset}"),
-            (None, None) => match self.stacks.range(..=address).next_back() {
-                Some((_, (end, owner))) if address < *end => format!("a local of {owner}"),
-                _ => format!("{address:#x}"),
-            },
-        };
-        self.batch.definitions.push(Definition::Var(names::Var {
-            name: name.into(),
-            object: self
-                .annotations
-                .set_of(address)
-                .or(object.map(|(_, id)| id)),
-            volatile: false,
-        }));
     }
 
     /// What a thread has to say before anything else.
@@ -442,7 +393,9 @@ impl Translator {
             if is_new {
                 new.push(address);
             }
-            if op.is_atomic() && findings.repeated.contains(position) {
+            if findings.handed_over.contains(var)
+                || op.is_atomic() && findings.repeated.contains(position)
+            {
                 return;
             }
             thread.arrive(batch);
@@ -503,17 +456,17 @@ impl Translator {
             self.leave_all(slot);
         }
         let id = self.thread_id(record.subject);
-        self.threads[slot] = Thread {
-            id,
-            ..Thread::default()
-        };
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
+        self.threads[slot] = Thread {
+            id,
+            stack_end: stack.end,
+            ..Thread::default()
+        };
         if record.kind == Kind::ThreadStart {
             self.renew(&stack);
         }
-        self.stacks
-            .insert(stack.start, (stack.end, thread_name(record.subject)));
+        self.note_stack(slot, record.subject, &stack);
     }
 
     /// Memory is new: its variables so far are not accessed any more.
@@ -549,14 +502,23 @@ impl Translator {
     }
 
     fn conclude_survey(&mut self) {
-        let handed_over = (self.survey.take()).map(Survey::finish).unwrap_or_default();
+        let survey = self.survey.take().unwrap_or_default();
+        self.findings = self.found(&survey);
+        let handed_over = std::mem::take(&mut self.findings.handed_over);
+        self.cells.leave_out(handed_over);
+    }
+
+    /// What a survey has found out so far, with the looks that were repeated since the last time.
+    fn found(&mut self, survey: &Survey) -> Findings {
+        let handed_over = survey.finish();
+        let mut found = Findings::default();
         let repeated = std::mem::take(&mut self.repeated);
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
-        self.findings = Findings::default();
-        self.findings
-            .repeated
-            .extend(pure.map(|look| look.position));
-        self.cells.leave_out(handed_over);
+        found.repeated.extend(pure.map(|look| look.position));
+        Findings {
+            handed_over,
+            ..found
+        }
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
@@ -665,6 +627,14 @@ impl Translator {
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             Kind::Member => return self.member(slot, record),
+            Kind::ThreadName => {
+                self.name_thread(record);
+                return;
+            }
+            Kind::Initialise => {
+                let site = self.place(chain, record.pc()).site;
+                return self.note_initialised(record.subject, site);
+            }
             _ => {}
         }
         if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
@@ -788,9 +758,9 @@ impl Translator {
             }
             Kind::Wait => Op::Wait(self.lock(record.subject)),
             Kind::Woken => Op::Woken(self.lock(record.subject)),
-            Kind::Notify => Op::Notify(self.lock(record.subject)),
-            Kind::Arrive => Op::Arrive(self.lock(record.subject)),
-            Kind::Leave => Op::Leave(self.lock(record.subject)),
+            Kind::Notify => Op::Notify(self.lock_called(record.subject, "condition")),
+            Kind::Arrive => Op::Arrive(self.lock_called(record.subject, "barrier")),
+            Kind::Leave => Op::Leave(self.lock_called(record.subject, "barrier")),
             _ => return,
         };
         self.emit(slot, site, op);
@@ -826,7 +796,8 @@ impl Translator {
             self.locks.remove(&lock);
         }
         self.annotations.renew(&range);
-        if !self.cells.is_shared(&range) {
+        let shared = self.cells.is_shared(&range);
+        if !shared && !self.houses_lock(&range) {
             return;
         }
         self.renew(&range);
@@ -836,17 +807,12 @@ impl Translator {
             return;
         }
         if record.kind == Kind::Free {
-            if let Some((_, object)) = self.objects.remove(&range.start) {
+            if let Some(object) = self.forget_block(range.start) {
                 self.emit(slot, site, Op::Free(object));
             }
-            return;
+        } else if let Some(object) = self.note_block(&range, (chain, record.pc()), site, shared) {
+            self.emit(slot, site, Op::Alloc(object));
         }
-        let object = ObjectId(self.object_count);
-        self.object_count += 1;
-        let name = format!("object {}", object.0);
-        self.batch.definitions.push(Definition::Object(name.into()));
-        self.objects.insert(range.start, (range.end, object));
-        self.emit(slot, site, Op::Alloc(object));
     }
 }
 

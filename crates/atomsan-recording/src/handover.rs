@@ -62,18 +62,14 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn new(slots: usize) -> Clocks {
-        let clock = |slot: usize| {
+    fn grow(&mut self, slots: usize) {
+        for slot in self.clocks.len()..slots {
             let mut clock = vec![0; slot + 1];
             clock[slot] = 1;
-            clock
-        };
-        Clocks {
-            clocks: (0..slots).map(clock).collect(),
+            self.clocks.push(clock);
             // Before it starts, a slot's thread is nobody else's.
-            numbers: (0..slots as u64).map(|slot| u64::MAX - slot).collect(),
-            inherited: vec![0; slots],
-            ..Clocks::default()
+            self.numbers.push(u64::MAX - slot as u64);
+            self.inherited.push(0);
         }
     }
 
@@ -243,15 +239,9 @@ pub struct Survey {
 impl Survey {
     /// A pass over a recording with so many slots.
     pub fn new(slots: usize) -> Survey {
-        let clocks = Clocks::new(slots);
-        Survey {
-            whos: (0..).zip(clocks.numbers.iter().copied()).collect(),
-            who: (0..slots as u32).collect(),
-            clocks,
-            periods: Clocks::new(slots),
-            given_up: slots > SLOTS,
-            ..Survey::default()
-        }
+        let mut survey = Survey::default();
+        survey.grow(slots);
+        survey
     }
 
     /// Follows a record, whatever it will become. Its slot comes after the slots in `after`.
@@ -391,8 +381,36 @@ impl Survey {
         self.ways.settle(var, OVER);
     }
 
-    /// What the pass has found out.
-    pub fn finish(self) -> HandedOver {
+    /// There are so many slots by now.
+    pub fn grow(&mut self, slots: usize) {
+        self.given_up |= slots > SLOTS;
+        if !self.given_up {
+            self.clocks.grow(slots);
+            self.periods.grow(slots);
+            for slot in self.who.len()..slots {
+                self.who.push(self.whos.len() as u32);
+                self.whos.push((slot as u32, self.clocks.numbers[slot]));
+            }
+        }
+    }
+
+    /// Forgets all accesses, and with them all order that they were in. Variables are others from
+    /// now on.
+    pub fn start_over(&mut self) {
+        let numbers = std::mem::take(&mut self.clocks.numbers);
+        *self = Survey::new(numbers.len());
+        self.whos = (0..).zip(numbers.iter().copied()).collect();
+        self.periods.numbers.clone_from(&numbers);
+        self.clocks.numbers = numbers;
+    }
+
+    /// How much is remembered besides variables.
+    pub fn weight(&self) -> usize {
+        self.published.len() + self.clocks.threads.len() + self.sets.list.len() + self.whos.len()
+    }
+
+    /// What the pass has found out so far.
+    pub fn finish(&self) -> HandedOver {
         let mut handed_over = HandedOver::default();
         if !self.given_up {
             let places = self.ways.places.chunks(64);

@@ -7,11 +7,13 @@
 //!
 //! * [`mod@file`]: the recording as the runtime left it, complete or cut off.
 //! * [`order`]: a total order of all records that respects the edges.
-//! * [`symbols`]: what the program counters stand for.
+//! * [`symbols`]: what the program counters stand for, and the names of statics; `types`: of what is
+//!   inside of them.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
 //! * [`own_models`]: what a user says of further ones.
 //! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
+//! * [`sharing`]: which memory threads share, while a program runs.
 //! * [`whose`]: whose a function is.
 //! * [`handover`]: which variables are handed from thread to thread and need no check.
 //! * [`events`]: all of it put together.
@@ -28,9 +30,11 @@ pub mod models;
 pub mod order;
 pub mod own_models;
 mod positions;
+pub mod sharing;
 pub mod symbols;
+mod types;
 pub mod whose;
 
-pub use events::{Events, Translator};
+pub use events::{Events, Stream, Translator};
 pub use file::Recording;
 pub use whose::Options;

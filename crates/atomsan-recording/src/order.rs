@@ -18,29 +18,64 @@ pub struct Order<'a> {
     followed: Vec<bool>,
     /// The next slot to follow to its end.
     next: usize,
-    /// The slots that the edges in front of each slot's last record name.
+    edges: Edges,
+}
+
+/// The edges right in front of each slot's last record.
+#[derive(Debug, Default)]
+pub struct Edges {
+    /// The slots that they name.
     after: Vec<Vec<usize>>,
     /// Whether the next edge of the slot is the first one since its last record.
     fresh: Vec<bool>,
+}
+
+impl Edges {
+    /// There are so many slots.
+    pub fn resize(&mut self, slots: usize) {
+        self.after.resize(slots, Vec::new());
+        self.fresh.resize(slots, true);
+    }
+
+    /// A slot has an edge from another one.
+    pub fn edge(&mut self, slot: usize, from: usize) {
+        if std::mem::replace(&mut self.fresh[slot], false) {
+            self.after[slot].clear();
+        }
+        self.after[slot].push(from);
+    }
+
+    /// A slot has a record that is no edge.
+    pub fn record(&mut self, slot: usize) {
+        if std::mem::replace(&mut self.fresh[slot], true) {
+            self.after[slot].clear();
+        }
+    }
+
+    /// The slots that the last record of this slot comes after.
+    pub fn after(&self, slot: usize) -> &[usize] {
+        self.after.get(slot).map_or(&[], |after| after)
+    }
 }
 
 impl<'a> Order<'a> {
     /// The order of a recording.
     pub fn new(recording: &'a Recording) -> Order<'a> {
         let slots = recording.slots();
+        let mut edges = Edges::default();
+        edges.resize(slots);
         Order {
             logs: (0..slots).map(|slot| recording.log(slot)).collect(),
             following: Vec::new(),
             followed: vec![false; slots],
             next: 0,
-            after: vec![Vec::new(); slots],
-            fresh: vec![true; slots],
+            edges,
         }
     }
 
     /// The slots that the last record of this slot comes after, by edges right in front of it.
     pub fn after(&self, slot: usize) -> &[usize] {
-        self.after.get(slot).map_or(&[], |after| after)
+        self.edges.after(slot)
     }
 
     fn follow(&mut self, slot: usize, until: u64) {
@@ -70,13 +105,8 @@ impl Iterator for Order<'_> {
             };
             if record.kind != Kind::Edge {
                 let record = self.logs[slot].next()?;
-                if std::mem::replace(&mut self.fresh[slot], true) {
-                    self.after[slot].clear();
-                }
+                self.edges.record(slot);
                 return Some((slot, record));
-            }
-            if std::mem::replace(&mut self.fresh[slot], false) {
-                self.after[slot].clear();
             }
             let (from, position) = (record.second as usize, record.subject);
             let satisfied = self
@@ -85,7 +115,7 @@ impl Iterator for Order<'_> {
                 .is_none_or(|log| log.position() >= position || self.followed[from]);
             if satisfied {
                 self.logs[slot].next();
-                self.after[slot].push(from);
+                self.edges.edge(slot, from);
             } else {
                 self.follow(from, position);
             }

@@ -33,6 +33,16 @@ impl Positions {
         page[word] |= 1 << bit;
     }
 
+    pub(crate) fn remove(&mut self, position: u64) {
+        let (number, word, bit) = place(position);
+        if let Some(page) = self.pages.get_mut(&number) {
+            page[word] &= !(1 << bit);
+            if page[word] == 0 && **page == [0; 128] {
+                self.pages.remove(&number);
+            }
+        }
+    }
+
     pub(crate) fn contains(&self, position: u64) -> bool {
         let (page, word, bit) = place(position);
         let page = self.pages.get(&page);
@@ -58,5 +68,7 @@ mod tests {
         let all = (0..200_000).step_by(8).chain([1 << 47, (1 << 47) + 8]);
         let found: Vec<u64> = all.filter(|&at| positions.contains(at)).collect();
         assert_eq!(found, [0, 8, 65528, 65536, 131_072 - 8, 1 << 47]);
+        some.iter().for_each(|&one| positions.remove(one));
+        assert!(positions.pages.is_empty());
     }
 }

@@ -5,6 +5,8 @@
 //! information costs names, not events.
 
 use crate::file::Recording;
+use crate::types::{TypeId, Types};
+use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use rustc_hash::FxBuildHasher;
@@ -32,6 +34,7 @@ struct Module {
     path: PathBuf,
     lines: OnceCell<Option<addr2line::Loader>>,
     image: OnceCell<Image>,
+    types: OnceCell<Option<Types>>,
 }
 
 /// What the symbol table says.
@@ -96,6 +99,7 @@ impl Symbols {
                     path: path.into(),
                     lines: OnceCell::new(),
                     image: OnceCell::new(),
+                    types: OnceCell::new(),
                 }),
             }
         }
@@ -156,8 +160,9 @@ impl Symbols {
         Some(frames)
     }
 
-    /// The static that lies at an address, and the distance from its start.
-    pub fn static_at(&self, address: u64) -> Option<(&str, u64)> {
+    /// What lies at an address, if that is in a static: `account.balance`, or `account+8` where
+    /// nothing is known of types.
+    pub fn static_name(&self, address: u64) -> Option<String> {
         // A file's zeroed statics lie behind what is mapped of it.
         let module = self
             .modules
@@ -170,11 +175,64 @@ impl Symbols {
             .statics
             .partition_point(|(start, ..)| *start <= address);
         let (start, size, name) = image.statics.get(after.checked_sub(1)?)?;
-        (address < start + size).then(|| (name.as_str(), address - start))
+        let offset = address - start;
+        if offset >= *size {
+            return None;
+        }
+        let path = module.types().and_then(|types| types.path(*start, offset));
+        Some(match (path, offset) {
+            (Some(path), _) => format!("{name}{path}"),
+            (None, 0) => name.clone(),
+            (None, offset) => format!("{name}+{offset}"),
+        })
     }
 }
 
+/// A type of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Type {
+    module: usize,
+    of: TypeId,
+}
+
 impl Symbols {
+    /// The types that the innermost of the functions at a return address are generic over, as many
+    /// functions as asked for, the innermost first, with the number of the function.
+    pub(crate) fn parameters(&self, pc: u64, functions: usize) -> Vec<(usize, Type)> {
+        let parameters = || {
+            let pc = pc.checked_sub(1)?;
+            let module = (self.modules.iter()).position(|module| module.range.contains(&pc))?;
+            let (at, lines) = (module, self.modules[module].lines()?);
+            let module = &self.modules[at];
+            let types = module.types()?;
+            let address = pc - module.range.start + module.image().base;
+            let mut found = Vec::new();
+            let mut frames = lines.find_frames(address).ok()?;
+            for number in 0..functions {
+                let Ok(Some(frame)) = frames.next() else {
+                    break;
+                };
+                if let Some(function) = frame.dw_die_offset {
+                    let of = types.parameters(address, function.0.into_u64() as usize);
+                    let of = of.into_iter().map(|of| Type { module: at, of });
+                    found.extend(of.map(|of| (number, of)));
+                }
+            }
+            Some(found)
+        };
+        parameters().unwrap_or_default()
+    }
+
+    /// How many bytes a value of a type has.
+    pub(crate) fn size(&self, of: Type) -> Option<u64> {
+        self.modules[of.module].types()?.size(of.of)
+    }
+
+    /// What is so many bytes into a value of a type, or into several one after the other.
+    pub(crate) fn member(&self, of: Type, offset: u64) -> Option<String> {
+        self.modules[of.module].types()?.member(of.of, offset)
+    }
+
     /// Places in functions that the program has marked as not atomic, as return addresses there.
     pub fn not_atomic(&self) -> Vec<u64> {
         self.modules
@@ -221,6 +279,14 @@ impl Module {
             .as_ref()
     }
 
+    fn types(&self) -> Option<&Types> {
+        let read = || {
+            let data = std::fs::read(&self.path).ok()?;
+            Types::read(&object::File::parse(&*data).ok()?)
+        };
+        self.types.get_or_init(read).as_ref()
+    }
+
     fn image(&self) -> &Image {
         self.image
             .get_or_init(|| Image::read(&self.path).unwrap_or_default())
@@ -239,7 +305,7 @@ impl Image {
                 Some((
                     symbol.address(),
                     symbol.size(),
-                    demangle(symbol.name().ok()?),
+                    demangle(as_written(symbol.name().ok()?)),
                 ))
             })
             .collect();
@@ -312,6 +378,16 @@ fn is_instrumented(path: &Path) -> Option<bool> {
     Some(file.dynamic_symbols().any(refers))
 }
 
+/// A static's name without the number that a compiler has put behind it, to tell statics of
+/// different functions apart: `count.0`.
+fn as_written(name: &str) -> &str {
+    let number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    match name.rsplit_once('.') {
+        Some((start, rest)) if number(rest) && !start.is_empty() => start,
+        _ => name,
+    }
+}
+
 fn demangle(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
@@ -340,6 +416,14 @@ mod tests {
         let program = std::env::current_exe().unwrap();
         assert_eq!(is_instrumented(&program), Some(false));
         assert_eq!(is_instrumented(Path::new("/no/such/file")), None);
+    }
+
+    #[test]
+    fn statics_have_no_numbers_behind_them() {
+        assert_eq!(as_written("count.0"), "count");
+        assert_eq!(as_written("count"), "count");
+        assert_eq!(as_written("a.lto_priv"), "a.lto_priv");
+        assert_eq!(as_written(".0"), ".0");
     }
 
     #[test]

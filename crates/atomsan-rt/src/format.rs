@@ -174,7 +174,7 @@ kinds! {
     /// A compare-exchange that found another value than expected: the third word.
     AtomicRmwFailed = 8, 3;
     /// A function is entered. Subject: return address in the caller. Second word: an address in
-    /// the function.
+    /// the function; detail: where its frame is ([`frame_detail`]).
     Enter = 9, 2;
     /// The innermost entered function is left.
     Exit = 10, 2;
@@ -229,6 +229,11 @@ kinds! {
     /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in
     /// [`Kind::Begin`].
     Member = 40, 4;
+    /// The thread with the number in the subject has a name: the third and fourth word, up to a
+    /// zero byte.
+    ThreadName = 41, 4;
+    /// The lock at the subject is initialised.
+    Initialise = 42, 2;
 }
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
@@ -241,6 +246,21 @@ pub const GUARD: u16 = 2;
 
 /// A bit of the detail of accesses: others have accessed some of these bytes before.
 pub const TAKEN: u16 = 0x8000;
+
+/// Frames of functions are counted in these, from the upper end of the stack.
+pub const FRAME_UNIT: u64 = 16;
+
+/// The detail of a [`Kind::Enter`]: how far the stack pointer was from the upper end of the
+/// thread's stack, in units of [`FRAME_UNIT`]; 0 if it was further than can be said, or elsewhere.
+#[inline(always)]
+pub const fn frame_detail(high: u64, stack: u64) -> u16 {
+    let distance = high.wrapping_sub(stack) / FRAME_UNIT;
+    if distance > u16::MAX as u64 {
+        0
+    } else {
+        distance as u16
+    }
+}
 
 /// In a [`Kind::Member`]: the first place of a set.
 pub const FIRST: u64 = 1 << 63;

@@ -13,6 +13,7 @@
 //! | [`thread`] | a thread's log, call stack and epochs |
 //! | [`shadow`] | a word for each 8 bytes of memory |
 //! | [`ownership`] | the order of accesses |
+//! | [`sync`], `kernel` | the atomic words of all these, and the test under every kind of schedule |
 //! | [`hooks`], [`atomics`] | what the compilers call |
 //! | [`threads`], [`locks`], [`memory`] | what the program calls: libc's functions, interposed |
 //! | [`wraps`] | what Rust's standard library hides |
@@ -37,6 +38,8 @@ mod atomics;
 mod fibers;
 mod format;
 mod hooks;
+#[cfg(test)]
+mod kernel;
 #[cfg(not(test))]
 mod locks;
 #[cfg(not(test))]
@@ -49,6 +52,7 @@ mod shadow;
 #[cfg(not(test))]
 mod signals;
 mod start;
+mod sync;
 mod thread;
 #[cfg(not(test))]
 mod threads;

@@ -6,7 +6,7 @@
 //! after the real function has returned, and a release before it is called.
 
 use crate::format::{GUARD, Kind, first_word, second_word};
-use crate::platform::exported_with_caller;
+use crate::platform::{exported_before, exported_with_caller};
 use crate::thread::Thread;
 use crate::{ownership, real, start, thread};
 use core::cell::Cell;
@@ -274,4 +274,20 @@ exported_with_caller! {
     "rcx" sem_clockwait => semaphore_clockwait;
     "rsi" sem_post => semaphore_post;
     "rdx" pthread_once => once;
+}
+
+/// Something is made a lock, a condition, a barrier, a semaphore.
+fn initialising(pc: u64, lock: usize) {
+    record(|thread| {
+        thread.append([
+            first_word(Kind::Initialise, 0, lock as u64),
+            second_word(0, pc),
+        ])
+    });
+}
+
+exported_before! {
+    initialising:
+        pthread_mutex_init pthread_rwlock_init pthread_spin_init pthread_cond_init
+        pthread_barrier_init sem_init mtx_init cnd_init;
 }

@@ -36,15 +36,16 @@
 //! or left behind by `fork`) is taken over.
 //!
 //! An owner that only adds to its word stores it, without making sure that nobody took the word in
-//! that instant. Such a taker either races with the owner or uses a neighbour in the same granule;
-//! the word then names one of the two and the other is found by the synchronisation between them,
+//! that instant. Such a taker races with the owner, uses a neighbour in the same granule, or reads
+//! as the owner does; the word then names one of the two and the other is found by the synchronisation between them,
 //! which has words of its own. These words, and all that atomic operations have touched, are marked
 //! (`atomic`) and are changed by compare-exchange only.
 
 use crate::format::{COMPARED, Kind, TAKEN, first_word, second_word};
+use crate::sync::AtomicU64;
 use crate::thread::{LastLoad, Thread};
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const LOCKED: u64 = 1;
 const EXCLUSIVE: u64 = 1 << 63;
@@ -313,6 +314,11 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.after(slot_of(word));
                 read_shared(thread)
             }
+            // The last writer may hold the lock again, together with others.
+            WRITE_EXCLUSIVE if !write && bytes == 0 => {
+                thread.after(slot_of(word));
+                read_shared(thread)
+            }
             _ => {
                 order_after(thread, word, write);
                 owned(thread, state) | logged
@@ -400,6 +406,7 @@ fn wait_for(shadow: &AtomicU64) -> u64 {
 }
 
 /// What an atomic operation did.
+#[derive(Clone, Copy)]
 pub(crate) enum Outcome {
     /// Loaded this.
     Load(u64),

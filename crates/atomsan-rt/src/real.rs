@@ -113,6 +113,7 @@ real! {
     fn pthread_timedjoin_np(thread: usize, result: usize, time: usize) -> i32;
     fn pthread_clockjoin_np(thread: usize, result: usize, clock: i32, time: usize) -> i32;
     fn pthread_detach(thread: usize) -> i32;
+    fn pthread_setname_np(thread: usize, name: *const c_char) -> i32;
     fn thrd_join(thread: usize, result: usize) -> i32;
     fn thrd_detach(thread: usize) -> i32;
     fn mtx_lock(mutex: usize) -> i32;

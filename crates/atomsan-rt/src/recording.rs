@@ -17,7 +17,8 @@ use crate::format::{
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
 use crate::platform;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::AtomicU64;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -126,11 +127,18 @@ fn ring(turn: u64) -> &'static AtomicU64 {
 /// The oldest chunk that came back, emptied; its offset.
 fn used() -> Option<usize> {
     let taken = counter(header::TAKEN);
+    let mut patience = PATIENCE;
     loop {
         let turn = taken.load(Ordering::Acquire);
         let place = ring(turn);
         if place.load(Ordering::Acquire) == 0 {
-            return None;
+            if counter(header::RETURNED).load(Ordering::Acquire) <= turn || patience == 0 {
+                return None;
+            }
+            // A thread has counted its chunk, and is about to put it there.
+            patience -= 1;
+            platform::yield_now();
+            continue;
         }
         let took = taken.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
         if took.is_ok() {

@@ -9,7 +9,8 @@
 //! Until [`reserve`] was called, all addresses have the same word, of which nobody learns anything.
 
 use crate::platform;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::AtomicU64;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bits of an address tell where its shadow is: fewer if there is no room.
 const BITS: core::ops::RangeInclusive<u32> = 42..=44;

@@ -102,6 +102,12 @@ pub(crate) fn ensure() -> bool {
     }
 }
 
+/// As if the recording had been started, which a test has done by itself.
+#[cfg(test)]
+pub(crate) fn is_on() {
+    STATE.store(ON, Ordering::Release);
+}
+
 /// The number of a thread that is about to start.
 pub(crate) fn new_thread_number() -> u64 {
     THREADS.fetch_add(1, Ordering::Relaxed)

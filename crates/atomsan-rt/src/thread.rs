@@ -30,12 +30,13 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{Kind, SLOTS, first_word, header, second_word};
+use crate::format::{Kind, SLOTS, first_word, frame_detail, header, second_word};
 use crate::recording::Chunk;
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 const FRAMES: usize = 1 << 20;
 /// How many of the outermost and of the innermost functions a snapshot names.
@@ -312,6 +313,11 @@ impl Thread {
         platform::set_owner_word(word);
     }
 
+    /// The thread's number in this process.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
     /// The thread's own position: where the next record goes.
     #[inline(always)]
     pub(crate) fn position(&self) -> u64 {
@@ -426,14 +432,14 @@ impl Thread {
         let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
         for frame in outer {
             let frame = frame.get();
-            write(&[first_word(Kind::Enter, 0, frame.call), frame.function]);
+            write(&self.entered(frame));
         }
         if unnamed > 0 {
             write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
         }
         for frame in &inner[unnamed..] {
             let frame = frame.get();
-            write(&[first_word(Kind::Enter, 0, frame.call), frame.function]);
+            write(&self.entered(frame));
         }
         at - start
     }
@@ -572,10 +578,17 @@ impl Thread {
             let index = self.logged.get();
             if let Some(frame) = self.frames.get(index) {
                 let frame = frame.get();
-                self.write([first_word(Kind::Enter, 0, frame.call), frame.function]);
+                self.write(self.entered(frame));
             }
             self.logged.set(index + 1);
         }
+    }
+
+    /// The record of a function's entry. The stack pointer that we know is one call below.
+    fn entered(&self, frame: Frame) -> [u64; 2] {
+        let detail = frame_detail(self.stack_high.get() as u64, frame.stack as u64 + 8);
+        let first = first_word(Kind::Enter, 0, frame.call);
+        [first, second_word(detail, frame.function)]
     }
 
     /// Frames whose stack pointer is below have been left, if they are on the same stack: a

@@ -5,11 +5,11 @@
 //! off until all others have run, because those are the program's and are recorded. Whoever
 //! joins it is after its end.
 
-use crate::format::Kind;
+use crate::format::{Kind, first_word, second_word};
 use crate::platform::{exported_before, exported_with_caller};
 use crate::real::{self, StartRoutine};
 use crate::{locks, start, thread};
-use core::ffi::c_void;
+use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 unsafe extern "C" {
@@ -303,6 +303,43 @@ unsafe extern "C-unwind" fn detach(thread: usize, _pc: u64) -> i32 {
     unsafe { real::pthread_detach(thread) }
 }
 
+/// Writes a thread's name down, of which Linux keeps 15 bytes.
+unsafe extern "C-unwind" fn set_name(thread: usize, name: *const c_char, pc: u64) -> i32 {
+    // SAFETY: the program's own call.
+    let result = unsafe { real::pthread_setname_np(thread, name) };
+    if result == 0 {
+        // SAFETY: libc has just read it as a string, of no more than 15 bytes.
+        let text = unsafe { CStr::from_ptr(name) }.to_bytes();
+        let mut bytes = [0; 16];
+        let len = text.len().min(15);
+        bytes[..len].copy_from_slice(&text[..len]);
+        named(thread, u128::from_le_bytes(bytes), pc);
+    }
+    result
+}
+
+fn named(name: usize, text: u128, pc: u64) {
+    let Some(thread) = thread::current() else {
+        return;
+    };
+    // SAFETY: it has no conditions.
+    let number = if name == unsafe { pthread_self() } {
+        Some(thread.number())
+    } else {
+        let found = TABLE
+            .iter()
+            .find(|handle| handle.thread.load(Ordering::Acquire) == name);
+        found.map(|handle| handle.number.load(Ordering::Relaxed))
+    };
+    if let Some(number) = number {
+        thread.work(|| {
+            let first = first_word(Kind::ThreadName, 0, number);
+            let [low, high] = [text as u64, (text >> 64) as u64];
+            thread.append([first, second_word(0, pc), low, high]);
+        });
+    }
+}
+
 /// A thread of C11 is one of POSIX whose routine returns an `int`, which is the lower half of the
 /// register that a pointer would be in.
 unsafe extern "C-unwind" fn c11_create(
@@ -343,6 +380,7 @@ exported_with_caller! {
     "rcx" pthread_timedjoin_np => timedjoin;
     "r8" pthread_clockjoin_np => clockjoin;
     "rsi" pthread_detach => detach;
+    "rdx" pthread_setname_np => set_name;
 }
 
 /// Others may run while this thread pauses.

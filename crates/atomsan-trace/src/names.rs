@@ -134,6 +134,37 @@ impl Names {
         }
     }
 
+    /// Gives a thread that is defined another name: a thread may get its own long after it has
+    /// started.
+    pub fn rename_thread(&mut self, id: ThreadId, name: &str) {
+        if let Some(thread) = self.threads.get_mut(id.index()) {
+            *thread = name.into();
+        }
+    }
+
+    /// The same names without variables, locks and objects, whose ids start again.
+    #[must_use]
+    pub fn without_data(&self) -> Names {
+        Names {
+            spec: self.spec.clone(),
+            threads: self.threads.clone(),
+            vars: Vec::new(),
+            locks: Vec::new(),
+            functions: self.functions.clone(),
+            objects: Vec::new(),
+            sites: self.sites.clone(),
+        }
+    }
+
+    /// From now on, a function is not atomic, whatever the specification said. Whether that is new.
+    pub fn demote(&mut self, id: FunctionId) -> bool {
+        let Some(function) = self.functions.get_mut(id.index()) else {
+            return false;
+        };
+        function.atomic = Atomic::No;
+        self.spec.demote(&function.name)
+    }
+
     /// A thread's name.
     pub fn thread(&self, id: ThreadId) -> Cow<'_, str> {
         name_or(&self.threads, id.index(), "thread")

@@ -74,6 +74,11 @@ pub(crate) fn run_while(
     Ok(status)
 }
 
+/// Whether a signal has come that is meant to end the program.
+pub(crate) fn is_interrupted() -> bool {
+    state().as_ref().is_some_and(|state| state.signals > 0)
+}
+
 /// From now on, signals mean what they mean here.
 pub(crate) fn watch_signals() -> io::Result<()> {
     static STARTED: AtomicBool = AtomicBool::new(false);

@@ -22,6 +22,19 @@ pub(crate) struct About {
     pub(crate) stats: bool,
 }
 
+impl About {
+    /// Nothing.
+    pub(crate) fn nothing() -> About {
+        About {
+            file: String::new(),
+            process: None,
+            seconds: 0.0,
+            warnings: Vec::new(),
+            stats: false,
+        }
+    }
+}
+
 /// All of it.
 pub(crate) fn document(checker: &Checker, about: About) -> Document {
     let runs = checker.runs();

@@ -294,6 +294,8 @@ pub(crate) struct Entry {
     pub(crate) name: &'static str,
     /// What it does, in a few words.
     about: &'static str,
+    /// Whether it works on a stream, in bounded memory, and not on the whole trace.
+    streams: bool,
     make: fn(&Choices) -> Box<dyn Engine>,
 }
 
@@ -302,16 +304,19 @@ const CATALOGUE: &[Entry] = &[
     Entry {
         name: "velodrome",
         about: "observed violations, with the whole cycle (the default)",
+        streams: true,
         make: |choices| Box::new(velodrome::Velodrome::new(choices.serializability.clone())),
     },
     Entry {
         name: "aerodrome",
         about: "observed violations, with vector clocks, leanest",
+        streams: true,
         make: |choices| Box::new(aerodrome::Aerodrome::new(choices.serializability.clone())),
     },
     Entry {
         name: "doublechecker",
         about: "observed violations: imprecise first, precise on what is left",
+        streams: true,
         make: |choices| {
             let options = choices.doublechecker.clone();
             Box::new(doublechecker::DoubleChecker::new(options))
@@ -320,21 +325,25 @@ const CATALOGUE: &[Entry] = &[
     Entry {
         name: "atomizer",
         about: "predicted violations, by online reduction",
+        streams: true,
         make: |choices| Box::new(atomizer::Atomizer::new(choices.atomizer.clone())),
     },
     Entry {
         name: "reduction",
         about: "predicted violations, by offline reduction",
+        streams: false,
         make: |choices| Box::new(reduction::Reduction::new(choices.reduction)),
     },
     Entry {
         name: "blocks",
         about: "predicted violations, as unserializable patterns of accesses",
+        streams: false,
         make: |choices| Box::new(blocks::Blocks::new(choices.blocks)),
     },
     Entry {
         name: "copper",
         about: "interference at places without a yield",
+        streams: true,
         make: |choices| {
             let options = choices.cooperability.clone();
             Box::new(cooperability::copper::Copper::new(options))
@@ -343,6 +352,7 @@ const CATALOGUE: &[Entry] = &[
     Entry {
         name: "silver",
         about: "infers the yields that a program needs",
+        streams: true,
         make: |choices| {
             let options = choices.cooperability.clone();
             Box::new(cooperability::silver::Silver::new(options))
@@ -351,6 +361,7 @@ const CATALOGUE: &[Entry] = &[
     Entry {
         name: "marathon",
         about: "observed violations of atomic sets",
+        streams: false,
         make: |choices| Box::new(marathon::Marathon::new(choices.marathon.clone())),
     },
 ];
@@ -384,6 +395,29 @@ pub(crate) fn choose(names: &[String]) -> Result<Vec<&'static Entry>, UsageError
     }
     Ok(entries)
 }
+
+/// The engines that check a program while it runs. By default that is doublechecker, which has a
+/// way of its own to do so; then there is none.
+pub(crate) fn choose_online(names: &[String]) -> Result<Vec<&'static Entry>, UsageError> {
+    if names == ["doublechecker"] || names == DEFAULT {
+        return Ok(Vec::new());
+    }
+    let entries = choose(names)?;
+    if let Some(whole) = entries.iter().find(|entry| !entry.streams) {
+        let streams = CATALOGUE.iter().filter(|entry| entry.streams);
+        let names: Vec<&str> = streams.map(|entry| entry.name).collect();
+        return Err(UsageError(format!(
+            "`{}` needs the whole run, so it cannot check while the program runs; with --online, \
+             expected {}",
+            whole.name,
+            names.join(", ")
+        )));
+    }
+    Ok(entries)
+}
+
+/// The engines for programs: what was observed, and what is predicted.
+pub(crate) const DEFAULT: [&str; 2] = ["doublechecker", "blocks"];
 
 impl Entry {
     /// A new engine.

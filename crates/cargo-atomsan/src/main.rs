@@ -27,6 +27,7 @@ mod linker;
 mod memory;
 mod merge;
 mod online;
+mod outcome;
 mod output;
 mod pass;
 mod products;

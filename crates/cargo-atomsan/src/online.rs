@@ -5,26 +5,29 @@
 //! line as soon as it is found, and in full at the end.
 
 use crate::document::{About, document};
-use crate::exit::Exit;
-use crate::recorded::{self, Seen};
-use crate::{child, output, pass};
+use crate::engines::{self, Choices, Entry};
+use crate::outcome::{self, Outcome};
+use crate::recorded;
+use crate::{child, last, pass, products};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
-use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_online::{Follower, Options};
 use atomsan_recording::{Events, Options as Sources};
-use atomsan_report::{Document, Rank, Report};
+use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::AtomicU64;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Room for logs on their way from the program to the check.
 pub(crate) const LOGS: u64 = 64 << 20;
 /// What is kept of the logs, unless `--memory` says something else.
 const KEPT: u64 = 256 << 20;
+
+/// How often what was found is looked at while it grows.
+const OFTEN: Duration = Duration::from_millis(200);
 
 /// All processes of a program.
 struct Watch<'a> {
@@ -32,32 +35,45 @@ struct Watch<'a> {
     sources: &'a Sources,
     spec: Spec,
     args: &'a recorded::Args,
+    /// The engines that work on the stream of events; none for doublechecker on components.
+    engines: Vec<&'static Entry>,
+    choices: Choices,
+    /// Where findings are kept while the program runs.
+    last: &'a Path,
     processes: BTreeMap<PathBuf, Process>,
+    /// Findings that have been told.
+    told: HashSet<String>,
+    looked: Instant,
     started: Instant,
 }
 
 struct Process {
     follower: Follower,
-    /// How many violations have been looked at.
-    told: u64,
-    /// Those that have been told.
-    shown: HashSet<String>,
+    /// How many violations had been found when last looked.
+    violations: u64,
+    /// What was found before the check started over.
+    before: Option<Document>,
 }
 
-/// Runs a program and checks it meanwhile.
+/// Runs a program and checks it meanwhile. What is found is kept in `last` as soon as it is found.
 pub(crate) fn run(
     command: &mut Command,
     directory: &Path,
     sources: &Sources,
     args: &recorded::Args,
     last: &Path,
-) -> anyhow::Result<(ExitStatus, Option<Exit>)> {
+) -> anyhow::Result<(ExitStatus, Option<Outcome>)> {
     let mut watch = Watch {
         directory,
         sources,
         spec: args.spec()?,
         args,
+        engines: engines::choose_online(&args.engine)?,
+        choices: args.flags.choices()?,
+        last: args.save.as_deref().unwrap_or(last),
         processes: BTreeMap::new(),
+        told: HashSet::new(),
+        looked: Instant::now(),
         started: Instant::now(),
     };
     let status = child::run_while(command, directory, || watch.advance())
@@ -66,12 +82,7 @@ pub(crate) fn run(
     if watch.processes.is_empty() {
         return Ok((status, None));
     }
-    let (documents, seen, first_run) = watch.finish()?;
-    let exit = match &args.flags.first_run {
-        Some(path) => write_first_run(path, first_run, args)?,
-        None => recorded::conclude(documents, seen, args, last)?,
-    };
-    Ok((status, Some(exit)))
+    Ok((status, Some(watch.finish()?)))
 }
 
 impl Watch<'_> {
@@ -81,7 +92,11 @@ impl Watch<'_> {
         let mut news = false;
         for process in self.processes.values_mut() {
             news |= process.follower.advance()?;
-            process.tell(self.args);
+            process.turn_pages();
+        }
+        if self.looked.elapsed() >= OFTEN {
+            self.tell()?;
+            self.looked = Instant::now();
         }
         Ok(news)
     }
@@ -97,57 +112,133 @@ impl Watch<'_> {
                 memory: self.args.memory.unwrap_or(KEPT) as usize,
                 first_run: self.args.flags.first_run.is_some(),
                 keep_all: self.args.watch.compare,
+                // What is checked again as a recording is checked with one specification.
+                demote: !self.args.watch.compare,
                 ..Options::default()
             };
             let follower = Follower::open(&file, options)
                 .with_context(|| format!("cannot follow {}", file.display()))?;
-            if let Some(follower) = follower {
-                let process = Process {
-                    follower,
-                    told: 0,
-                    shown: HashSet::new(),
-                };
-                self.processes.insert(file, process);
+            let Some(mut follower) = follower else {
+                continue;
+            };
+            if !self.engines.is_empty() && self.args.flags.first_run.is_none() {
+                let (entries, choices) = (self.engines.clone(), self.choices.clone());
+                let make = move || entries.iter().map(|entry| entry.make(&choices)).collect();
+                follower = follower.with_engines(Box::new(make));
             }
+            let process = Process {
+                follower,
+                violations: 0,
+                before: None,
+            };
+            self.processes.insert(file, process);
         }
         Ok(())
     }
 
-    fn finish(&mut self) -> anyhow::Result<(Vec<Document>, Seen, StaticInfo)> {
-        let mut documents = Vec::new();
-        let mut seen = Seen::default();
-        let mut first_run = StaticInfo::default();
+    /// Says in a line each what has been found since the last time, and keeps it.
+    fn tell(&mut self) -> anyhow::Result<()> {
+        let mut news = false;
         for process in self.processes.values_mut() {
-            process.follower.finish()?;
-            first_run.unite(process.follower.static_info().clone());
-            let summary = process.follower.summary();
-            let mut counters = summary.counters;
-            counters.dropped += summary.forgotten;
-            let mut document = document(
-                process.follower.checker(),
-                About {
-                    file: program(process.follower.maps()).unwrap_or_default(),
-                    process: Some(counters.pid),
-                    seconds: self.started.elapsed().as_secs_f64(),
-                    warnings: recorded::warnings(&counters),
-                    stats: false,
-                },
-            );
-            document.events = summary.records;
-            if let Some(engine) = document.engines.first_mut() {
-                let stats = process.follower.stats().into_iter();
-                engine.stats = stats
-                    .map(|stat| (stat.name.to_owned(), stat.value.into()))
-                    .collect();
-            }
-            if self.args.watch.compare {
-                compare(&process.follower, self.sources, &self.spec, self.args)?;
-            }
-            let warnings = recorded::warnings(&counters);
-            seen.add(&counters, summary.records, warnings);
-            documents.push(document);
+            let violations = process.violations();
+            news |= std::mem::replace(&mut process.violations, violations) != violations;
         }
-        Ok((documents, seen, first_run))
+        if !news {
+            return Ok(());
+        }
+        let (args, started) = (self.args, self.started);
+        let documents: Vec<Document> = (self.processes.values())
+            .map(|process| process.document(args, started))
+            .collect();
+        let all = unite(documents.clone(), products::unite);
+        if outcome::tell(&all, &mut self.told, args, || "found while it runs".into()) {
+            last::save(self.last, &documents)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> anyhow::Result<Outcome> {
+        let mut outcome = Outcome::default();
+        for process in self.processes.values_mut() {
+            let follower = &mut process.follower;
+            follower.finish()?;
+            outcome.first_run.unite(follower.static_info().clone());
+            if self.args.asks_for_yields() {
+                outcome.add_density(&follower.stats());
+            }
+            process.turn_pages();
+            let follower = &process.follower;
+            if self.args.watch.compare {
+                compare(follower, self.sources, &self.spec, self.args)?;
+            }
+            let (counters, records) = (process.counters(), follower.summary().records);
+            outcome.seen.add(&counters, records);
+            outcome
+                .documents
+                .push(process.document(self.args, self.started));
+        }
+        Ok(outcome)
+    }
+}
+
+impl Process {
+    /// Keeps what was found before the check started over.
+    fn turn_pages(&mut self) {
+        for chapter in self.follower.take_chapters() {
+            let chapter = document(&chapter, About::nothing());
+            let before = self.before.take().into_iter();
+            let all = before.chain([chapter]).collect();
+            self.before = Some(unite(all, products::unite));
+        }
+    }
+
+    fn violations(&self) -> u64 {
+        let of = |checker: &Checker| -> u64 {
+            let runs = checker.runs().iter();
+            runs.map(|run| run.findings.total()).sum()
+        };
+        let before = self.before.iter().flat_map(|document| &document.engines);
+        before.map(|engine| engine.violations).sum::<u64>() + of(self.follower.checker())
+    }
+
+    fn counters(&self) -> atomsan_recording::file::Counters {
+        let summary = self.follower.summary();
+        let mut counters = summary.counters;
+        counters.dropped += summary.forgotten;
+        counters
+    }
+
+    /// What has been found so far.
+    fn document(&self, args: &recorded::Args, started: Instant) -> Document {
+        let counters = self.counters();
+        let mut document = document(
+            self.follower.checker(),
+            About {
+                file: program(self.follower.maps()).unwrap_or_default(),
+                process: Some(counters.pid),
+                seconds: started.elapsed().as_secs_f64(),
+                warnings: recorded::warnings(&counters),
+                stats: args.render.html,
+            },
+        );
+        if let Some(engine) = document.engines.first_mut()
+            && !self.follower.is_streaming()
+        {
+            let stats = self.follower.stats().into_iter();
+            engine.stats = stats
+                .map(|stat| (stat.name.to_owned(), stat.value.into()))
+                .collect();
+        }
+        if let Some(before) = &self.before {
+            let (file, process) = (document.file.clone(), document.process);
+            document = unite(vec![before.clone(), document], products::unite);
+            (document.file, document.process, document.merged) = (file, process, None);
+            let parts =
+                "the check started over, because there were too many variables for --memory";
+            document.warnings.push(parts.to_owned());
+        }
+        document.events = self.follower.summary().records;
+        document
     }
 }
 
@@ -157,66 +248,6 @@ fn program(maps: &str) -> Option<String> {
         .lines()
         .find_map(|line| Some(&line[line.find('/')?..]))?;
     Some(path.to_owned())
-}
-
-/// Writes what a first run has found, with what the runs before it found.
-fn write_first_run(
-    path: &Path,
-    mut found: StaticInfo,
-    args: &recorded::Args,
-) -> anyhow::Result<Exit> {
-    if args.watch.has_run()
-        && let Ok(text) = std::fs::read_to_string(path)
-    {
-        found.unite(StaticInfo::parse(path, &text)?);
-    }
-    std::fs::write(path, found.to_string())
-        .with_context(|| format!("cannot write to {}", path.display()))?;
-    let unary = if found.unary {
-        " and accesses outside of regions"
-    } else {
-        ""
-    };
-    anstream::eprintln!(
-        "atomsan: a first run: {} regions{unary} to check in a second run",
-        output::grouped(found.regions.len() as u64)
-    );
-    Ok(Exit::Clean)
-}
-
-fn reports(checker: &Checker) -> Vec<Report> {
-    let about = About {
-        file: String::new(),
-        process: None,
-        seconds: 0.0,
-        warnings: Vec::new(),
-        stats: false,
-    };
-    document(checker, about).findings
-}
-
-impl Process {
-    /// Says in a line each what has been found since the last time.
-    fn tell(&mut self, args: &recorded::Args) {
-        let checker = self.follower.checker();
-        let total = checker.runs().iter().map(|run| run.findings.total()).sum();
-        if !args.render.is_text() || std::mem::replace(&mut self.told, total) == total {
-            return;
-        }
-        for report in reports(checker) {
-            if (args.all || report.rank > Rank::Low)
-                && self.shown.insert(report.fingerprint.clone())
-            {
-                let culprit = &report.culprit;
-                anstream::eprintln!(
-                    "atomsan: found while it runs: `{}` is not atomic, {} lines {:?}",
-                    culprit.function.as_deref().unwrap_or("?"),
-                    culprit.file.as_deref().unwrap_or("?"),
-                    culprit.lines,
-                );
-            }
-        }
-    }
 }
 
 /// Checks the same run again, as a recording, and says in which findings the two differ.
@@ -230,7 +261,8 @@ fn compare(
     let mut events = Events::new(&recording, args.options(sources));
     let offline = pass::check(&mut events, spec, args, None, &AtomicU64::new(0))?;
     let culprits = |checker: &Checker| -> Vec<String> {
-        let mut culprits: Vec<String> = reports(checker)
+        let mut culprits: Vec<String> = document(checker, About::nothing())
+            .findings
             .into_iter()
             .map(|report| {
                 let culprit = report.culprit;

@@ -98,29 +98,6 @@ impl Output {
         })
     }
 
-    /// A file, behind what is in it.
-    pub(crate) fn append(path: &Path) -> anyhow::Result<Output> {
-        if path == Path::new("-") {
-            return Output::open(None);
-        }
-        let file = File::options()
-            .append(true)
-            .open(path)
-            .with_context(|| format!("cannot write to {}", path.display()))?;
-        let choice = match anstream::ColorChoice::global() {
-            anstream::ColorChoice::Always => anstream::ColorChoice::Always,
-            _ => anstream::ColorChoice::Never,
-        };
-        Ok(Output {
-            stream: anstream::AutoStream::new(
-                Box::new(BufWriter::new(file)) as Box<dyn Write>,
-                choice,
-            ),
-            closed: false,
-            width: WIDTH,
-        })
-    }
-
     /// Standard error: where a program's standard output is its own.
     pub(crate) fn stderr() -> Output {
         let choice = match anstream::ColorChoice::global() {

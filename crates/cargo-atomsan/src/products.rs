@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::cooperability::yields::{Needed, Place, Yields};
 use atomsan_engines::doublechecker::runs::StaticInfo;
+use atomsan_report::Document;
 use std::path::Path;
 
 /// The products of all traces of one command.
@@ -19,17 +20,31 @@ impl Products {
     /// Adds those of one trace. A product that was just made can be read again.
     pub(crate) fn add(&mut self, checker: &Checker) -> anyhow::Result<()> {
         for run in checker.runs() {
-            let Some(text) = run.engine.product(checker.names()) else {
-                continue;
-            };
-            let file = Path::new(run.engine.name());
-            if run.engine.name() == "silver" {
-                let yields = Yields::parse(file, &text)?;
-                self.yields.get_or_insert_default().merge(&yields);
-            } else {
-                let info = StaticInfo::parse(file, &text)?;
-                self.first_run.get_or_insert_default().unite(info);
+            if let Some(text) = run.engine.product(checker.names()) {
+                self.add_text(run.engine.name(), &text)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds those of a document.
+    pub(crate) fn add_document(&mut self, document: &Document) -> anyhow::Result<()> {
+        for engine in &document.engines {
+            if let Some(text) = &engine.product {
+                self.add_text(&engine.name, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, engine: &str, text: &str) -> anyhow::Result<()> {
+        let file = Path::new(engine);
+        if engine == "silver" {
+            let yields = Yields::parse(file, text)?;
+            self.yields.get_or_insert_default().merge(&yields);
+        } else {
+            let info = StaticInfo::parse(file, text)?;
+            self.first_run.get_or_insert_default().unite(info);
         }
         Ok(())
     }

@@ -1,24 +1,22 @@
 //! Checking what the runtime recorded, and telling the user.
 
-use crate::accept::{self, Judge};
+use crate::accept;
 use crate::check;
 use crate::document::{About, document, further};
 use crate::engines;
 use crate::exit::Exit;
 use crate::last;
-use crate::output::{self, Output};
-use crate::products::{self, Products};
+use crate::outcome::{Outcome, Runs};
+use crate::output;
 use crate::progress::Progress;
 use crate::render;
 use crate::{child, interrupt, online, pass, watch};
 use anyhow::Context as _;
-use atomsan_engines::checker::Checker;
-use atomsan_engines::cooperability::density::Density;
 use atomsan_engines::demotion::demote;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_report::{Document, Rank, Report, unite};
+use atomsan_report::Document;
 use atomsan_trace::Spec;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -34,7 +32,7 @@ pub(crate) struct Args {
         long,
         value_name = "NAME",
         value_delimiter = ',',
-        default_value = "doublechecker,blocks"
+        default_values = engines::DEFAULT
     )]
     pub(crate) engine: Vec<String>,
 
@@ -101,9 +99,24 @@ impl Args {
         self.yields = true;
     }
 
+    /// Whether yields are asked for, and not findings.
+    pub(crate) fn asks_for_yields(&self) -> bool {
+        self.yields
+    }
+
     /// Whether the program is checked while it runs.
     pub(crate) fn is_online(&self) -> bool {
         self.watch.online || self.flags.first_run.is_some()
+    }
+
+    /// Refuses engines that are not there, or cannot do what is asked.
+    pub(crate) fn check_engines(&self) -> anyhow::Result<()> {
+        self.flags.choices()?;
+        match self.is_online() {
+            true => engines::choose_online(&self.engine)?,
+            false => engines::choose(&self.engine)?,
+        };
+        Ok(())
     }
 
     /// Which functions are the user's, and which are synchronisation.
@@ -211,21 +224,13 @@ pub(crate) struct Recorded {
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
     child::watch_signals()?;
+    let args = &recorded.args;
     let files = std::slice::from_ref(&recorded.file);
-    let exit = check_files(files, &Options::default(), &recorded.args, &last::place()?);
+    let outcome = check_files(files, &Options::default(), args);
     let _ = std::fs::remove_file(&recorded.file);
-    exit
-}
-
-/// Checks all recordings in a directory; `sources` says which functions are the user's. The result
-/// is kept in `last`, unless the user has another place for it.
-pub(crate) fn check_all(
-    directory: &Path,
-    sources: &Options,
-    args: &Args,
-    last: &Path,
-) -> anyhow::Result<Exit> {
-    check_files(&recordings(directory)?, sources, args, last)
+    let mut runs = Runs::default();
+    runs.add(outcome?, None, 1, args);
+    runs.conclude(args, &last::place()?)
 }
 
 /// The recordings in a directory.
@@ -239,169 +244,95 @@ pub(crate) fn recordings(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn check_files(
+/// Checks recordings; `sources` says which functions are the user's.
+pub(crate) fn check_files(
     files: &[PathBuf],
     sources: &Options,
     args: &Args,
-    last: &Path,
-) -> anyhow::Result<Exit> {
-    let spec = args.spec()?;
-    let mut seen = Seen::default();
-    let mut documents = Vec::new();
+) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::default();
     let mut progress = Progress::new("checking");
     let total = files.iter().map(|file| pass::work(file)).sum();
     let (mut done, count) = (0, AtomicU64::new(0));
     for file in files {
         let recording = &Recording::open(file)?;
-        let started = Instant::now();
-        let counters = recording.counters();
         let trace = args.save_trace.as_ref().map(|path| match files {
             [_] => path.clone(),
-            _ => numbered(path, counters.pid),
+            _ => numbered(path, recording.counters().pid),
         });
-        let checked = pass::watched(recording, &mut progress, (done, total), &count, || {
-            let mut events = Events::new(recording, args.options(sources));
-            let mut checker = pass::check(&mut events, &spec, args, trace, &count)?;
-            if args.yields {
-                return Ok((None, checker));
+        let whole = (done, total);
+        pass::watched(recording, &mut progress, whole, &count, || {
+            let mut document = check_file(recording, sources, args, trace, &count, &mut outcome)?;
+            if document.file.is_empty() {
+                document.file = file.display().to_string();
             }
-            let warnings = [
-                warnings(&counters),
-                unseen_libraries(recording),
-                not_looked_at(recording, &events),
-            ]
-            .concat();
-            let about = About {
-                file: program(recording).unwrap_or_else(|| file.display().to_string()),
-                process: Some(counters.pid),
-                seconds: started.elapsed().as_secs_f64(),
-                warnings: warnings.clone(),
-                stats: args.render.html,
-            };
-            let mut document = document(&checker, about);
-            seen.add(&counters, checker.events(), warnings);
-            let mut refined = spec.clone();
-            for _ in 1..PASSES {
-                if recording.is_stopped() || !demote(&checker, &mut refined) {
-                    break;
-                }
-                events = events.again();
-                checker = pass::check(&mut events, &refined, args, None, &AtomicU64::new(0))?;
-                further(&mut document, &checker);
-            }
-            Ok::<_, anyhow::Error>((Some(document), checker))
-        });
-        match checked? {
-            (Some(document), _) => documents.push(document),
-            (None, checker) => return tell_yields(&checker, args),
-        }
+            outcome.documents.push(document);
+            Ok::<_, anyhow::Error>(())
+        })?;
         if interrupt::is_wanted() {
             break;
         }
         done += pass::work(file);
     }
-    drop(progress);
-    conclude(documents, seen, args, last)
+    Ok(outcome)
+}
+
+fn check_file(
+    recording: &Recording,
+    sources: &Options,
+    args: &Args,
+    trace: Option<PathBuf>,
+    count: &AtomicU64,
+    outcome: &mut Outcome,
+) -> anyhow::Result<Document> {
+    let started = Instant::now();
+    let counters = recording.counters();
+    let spec = args.spec()?;
+    let mut events = Events::new(recording, args.options(sources));
+    let mut checker = pass::check(&mut events, &spec, args, trace, count)?;
+    if args.yields {
+        let engines = checker.runs().iter();
+        let stats: Vec<_> = engines.flat_map(|run| run.engine.stats()).collect();
+        outcome.add_density(&stats);
+    }
+    let not_seen = [
+        unseen_libraries(recording),
+        not_looked_at(recording, &events),
+    ]
+    .concat();
+    let mut document = document(
+        &checker,
+        About {
+            file: program(recording).unwrap_or_default(),
+            process: Some(counters.pid),
+            seconds: started.elapsed().as_secs_f64(),
+            warnings: [&warnings(&counters)[..], &not_seen].concat(),
+            stats: args.render.html,
+        },
+    );
+    outcome.seen.add(&counters, checker.events());
+    outcome.seen.warn(counters.pid, not_seen);
+    let mut refined = spec;
+    for _ in 1..PASSES {
+        if recording.is_stopped() || !demote(&checker, &mut refined) {
+            break;
+        }
+        events = events.again();
+        checker = pass::check(&mut events, &refined, args, None, &AtomicU64::new(0))?;
+        further(&mut document, &checker);
+    }
+    Ok(document)
 }
 
 /// How often a recording is checked: once, and again while what was found shows functions not to be
 /// atomic that were expected to be. Nested mistakes are rare.
 const PASSES: usize = 3;
 
-/// Where results go.
-fn destination(args: &Args) -> anyhow::Result<Output> {
-    match &args.render.output {
-        Some(path) if args.watch.has_run() => Output::append(path),
-        Some(path) => Output::open(Some(path)),
-        None => Ok(Output::stderr()),
-    }
-}
-
-/// Prints silver's yields and the interference density.
-fn tell_yields(checker: &Checker, args: &Args) -> anyhow::Result<Exit> {
-    let mut out = destination(args)?;
-    let mut products = Products::default();
-    products.add(checker)?;
-    products.write(&args.flags, &mut out, false)?;
-    let stats: Vec<_> = (checker.runs().iter())
-        .flat_map(|run| run.engine.stats())
-        .collect();
-    let stat = |name: &str| {
-        let found = stats.iter().find(|stat| stat.name == name);
-        found.map_or(0, |stat| stat.value)
-    };
-    let density = Density {
-        threads: stat("threads"),
-        sites: stat("sites"),
-        preemptive: stat("preemptive points"),
-        atomic: stat("atomic points"),
-        cooperative: stat("cooperative points"),
-        inferred: stat("inferred points"),
-    };
-    out.write(|out| write!(out, "interference density:\n{density}"))?;
-    Ok(Exit::Clean)
-}
-
-/// Tells what was found.
-pub(crate) fn conclude(
-    mut documents: Vec<Document>,
-    mut seen: Seen,
-    args: &Args,
-    last: &Path,
-) -> anyhow::Result<Exit> {
-    let mut out = destination(args)?;
-    let mut judge = Judge::new(&args.accept);
-    let shown = |report: &Report| args.all || report.rank > Rank::Low;
-    for document in &mut documents {
-        // What an earlier run has shown has been shown.
-        if args.watch.runs > 1 {
-            document.findings.retain(|report| args.watch.is_new(report));
-        }
-        judge.judge(document, shown);
-    }
-    last::save(args.save.as_deref().unwrap_or(last), &documents)?;
-    let accepted = judge.finish()?;
-    for document in &mut documents {
-        let all = document.findings.len();
-        document.findings.retain(shown);
-        seen.hidden += all - document.findings.len();
-    }
-    let least = args.fail_on.into();
-    let found = documents.iter().any(|one| accept::counts(one, least));
-    if !args.render.is_text() {
-        render::documents(&mut out, &args.render, &documents)?;
-    } else if !documents.is_empty() {
-        let all = over_all(&documents);
-        let one = std::slice::from_ref(&all);
-        render::findings(&mut out, accept::counting(&all), one)?;
-        seen.findings = accept::counting(&all).count();
-        out.write(|out| writeln!(out, "{seen}"))?;
-        for line in accepted {
-            out.write(|out| writeln!(out, "atomsan: {line}"))?;
-        }
-    }
-    Ok(if found { Exit::Findings } else { Exit::Clean })
-}
-
 /// A name with a number in front of its endings, which say the format.
 fn numbered(path: &Path, number: u64) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (name, endings) = name.split_once('.').unwrap_or((&name, ""));
     path.with_file_name(format!("{name}.{number}.{endings}"))
-}
-
-/// What was found in any process, each mistake once.
-fn over_all(documents: &[Document]) -> Document {
-    let mut all = unite(documents.to_vec(), products::unite);
-    for finding in &mut all.findings {
-        let same = |report: &Report| report.fingerprint == finding.fingerprint;
-        let shows = |document: &&Document| document.findings.iter().any(same);
-        let processes = documents.iter().filter(shows).count();
-        if processes > 1 {
-            finding.notes.push(format!("in {processes} processes"));
-        }
-    }
-    all
 }
 
 /// The program that was recorded: the first file that is mapped.
@@ -466,58 +397,6 @@ fn unseen_libraries(recording: &Recording) -> Vec<String> {
             "{named} and {} other libraries are not instrumented; what happens there is not seen",
             count - NAMED
         )],
-    }
-}
-
-/// How much was seen, over all processes.
-#[derive(Default)]
-pub(crate) struct Seen {
-    processes: u64,
-    threads: u64,
-    events: u64,
-    findings: usize,
-    /// Findings of low rank that nobody asked for.
-    hidden: usize,
-    warnings: Vec<String>,
-}
-
-impl Seen {
-    pub(crate) fn add(&mut self, counters: &Counters, events: u64, warnings: Vec<String>) {
-        self.processes += 1;
-        self.threads += counters.threads;
-        self.events += events;
-        let named = warnings.into_iter();
-        self.warnings
-            .extend(named.map(|warning| format!("process {}: {warning}", counters.pid)));
-    }
-}
-
-fn counted(count: u64, what: &str, plural: &str) -> String {
-    let ending = if count == 1 { "" } else { plural };
-    format!("{} {what}{ending}", output::grouped(count))
-}
-
-impl std::fmt::Display for Seen {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let verdict = match self.findings {
-            0 => "nothing found".to_owned(),
-            1 => "1 finding".to_owned(),
-            n => format!("{n} findings"),
-        };
-        let hidden = match self.hidden {
-            0 => String::new(),
-            n => format!(" ({n} of low rank not shown; --all shows them)"),
-        };
-        write!(
-            f,
-            "atomsan: {verdict}{hidden} in {} of {} in {}",
-            counted(self.events, "shared event", "s"),
-            counted(self.threads, "thread", "s"),
-            counted(self.processes, "process", "es"),
-        )?;
-        self.warnings
-            .iter()
-            .try_for_each(|warning| write!(f, "\natomsan: {warning}"))
     }
 }
 

@@ -54,7 +54,7 @@ const INSTRUMENTATIONS: &[&[&str]] = &[
 /// For every crate: lines and full names for the report, no vectors that are too wide to be seen,
 /// nothing inlined after instrumentation, and a program that the runtime can be loaded into.
 const ALWAYS: &[&str] = &[
-    "-Cdebuginfo=1",
+    "-Cdebuginfo=2",
     "-Csplit-debuginfo=off",
     "-Cstrip=none",
     "-Ctarget-cpu=x86-64",

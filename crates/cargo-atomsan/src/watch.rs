@@ -1,12 +1,10 @@
 //! Running a program that is watched: recorded and checked afterwards, or checked while it runs.
 
 use crate::exit::Exit;
+use crate::outcome::{Noise, Outcome, Runs};
 use crate::{child, online, recorded};
 use anyhow::Context as _;
 use atomsan_recording::Options;
-use atomsan_report::Report;
-use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 
@@ -17,7 +15,8 @@ const NOISE: u64 = 16;
 #[derive(Debug, clap::Args)]
 #[group(id = "watch")]
 pub(crate) struct Flags {
-    /// Check with doublechecker while the program runs; memory does not grow with the run
+    /// Check while the program runs; memory does not grow with the run. With doublechecker, unless
+    /// `--engine` names others that work on a stream
     #[arg(long)]
     pub(crate) online: bool,
 
@@ -32,27 +31,6 @@ pub(crate) struct Flags {
     /// Check the same run again as a recording, and say whether the findings are the same
     #[arg(long, hide = true, requires = "online")]
     pub(crate) compare: bool,
-
-    /// What earlier runs have shown.
-    #[arg(skip)]
-    shown: RefCell<HashSet<String>>,
-
-    /// How many runs there were before this one.
-    #[arg(skip)]
-    past: Cell<u64>,
-}
-
-impl Flags {
-    /// Whether a finding has not been shown yet; from now on it has.
-    pub(crate) fn is_new(&self, report: &Report) -> bool {
-        let mut shown = self.shown.borrow_mut();
-        shown.insert(report.fingerprint.clone())
-    }
-
-    /// Whether this is not the first run.
-    pub(crate) fn has_run(&self) -> bool {
-        self.past.get() > 0
-    }
 }
 
 /// Runs a command that starts programs, and checks them; `sources` says which functions are the
@@ -63,37 +41,35 @@ pub(crate) fn run(
     args: &recorded::Args,
     last: &Path,
 ) -> anyhow::Result<(ExitStatus, Option<Exit>)> {
-    let runs = args.watch.runs;
-    let noise = args.noise.or((runs > 1).then_some(NOISE));
+    args.check_engines()?;
+    let planned = args.watch.runs;
+    let one_in = args.noise.or((planned > 1).then_some(NOISE));
     let first = args
         .watch
         .noise_seed
         .unwrap_or_else(|| u64::from(std::process::id()));
-    let (mut status, mut exit) = (None, None);
-    for run in 0..runs {
-        let seed = first + run;
+    let mut status = None;
+    let mut runs = Runs::default();
+    for seed in (first..).take(planned as usize) {
+        let noise = one_in.map(|one_in| Noise { one_in, seed });
         command.env("ATOMSAN_NOISE_SEED", seed.to_string());
-        args.watch.past.set(run);
-        let (ended, found) = once(command, noise, sources, args, last)?;
-        if exit.is_none() {
-            exit = found;
-        }
-        if found == Some(Exit::Findings) {
-            if noise.is_some() && args.render.is_text() {
-                let noise = noise.unwrap_or(NOISE);
-                anstream::eprintln!(
-                    "atomsan: found with --noise={noise} --noise-seed {seed}, run {} of {runs}",
-                    run + 1
-                );
-            }
-            exit = found;
+        let (ended, outcome) = once(command, one_in, sources, args, last)?;
+        if let Some(outcome) = outcome {
+            runs.add(outcome, noise, planned, args);
         }
         // The first run that fails says how.
         if status.is_none_or(|status: ExitStatus| status.success()) {
             status = Some(ended);
         }
+        if child::is_interrupted() {
+            break;
+        }
     }
     let status = status.context("no run was asked for")?;
+    let exit = match runs.is_empty() {
+        true => None,
+        false => Some(runs.conclude(args, last)?),
+    };
     Ok((status, exit))
 }
 
@@ -103,7 +79,7 @@ fn once(
     sources: &Options,
     args: &recorded::Args,
     last: &Path,
-) -> anyhow::Result<(ExitStatus, Option<Exit>)> {
+) -> anyhow::Result<(ExitStatus, Option<Outcome>)> {
     let recordings = recorded::directory()?;
     command
         .envs(recorded::environment(args, recordings.path()))
@@ -113,9 +89,10 @@ fn once(
     }
     let status = child::run(command, recordings.path())
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    if recorded::recordings(recordings.path())?.is_empty() {
+    let files = recorded::recordings(recordings.path())?;
+    if files.is_empty() {
         return Ok((status, None));
     }
-    let found = recorded::check_all(recordings.path(), sources, args, last)?;
-    Ok((status, Some(found)))
+    let outcome = recorded::check_files(&files, sources, args)?;
+    Ok((status, Some(outcome)))
 }

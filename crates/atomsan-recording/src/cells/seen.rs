@@ -3,7 +3,7 @@
 //! Most memory is one thread's own, so a block has one owner until a second thread comes; only
 //! then each granule has its own.
 
-use super::{BLOCK, FxBuildHasher, HashMap, Range};
+use super::{BLOCK, FxBuildHasher, HashMap, Range, pieces};
 
 /// Nobody.
 const NOBODY: u32 = u32::MAX;
@@ -109,15 +109,8 @@ impl Block {
             let owner = |starts: u8| if starts == 0 { NOBODY } else { self.owner };
             self.owners = Some(Box::new(self.starts.map(owner)));
         }
-        let mut at = range.start;
-        while at < range.end {
-            let granule = (at / 8) as usize;
-            let base = at & !7;
-            let end = range.end.min(base + 8);
-            let mut starts = 1u8 << (at - base);
-            if end < base + 8 {
-                starts |= 1 << (end - base);
-            }
+        for (base, starts) in pieces(range) {
+            let granule = (base / 8) as usize;
             self.starts[granule] |= starts;
             if let Some(owners) = &mut self.owners {
                 let owner = &mut owners[granule];
@@ -127,7 +120,6 @@ impl Block {
                     _ => {}
                 }
             }
-            at = base + 8;
         }
     }
 }

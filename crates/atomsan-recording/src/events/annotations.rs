@@ -46,6 +46,12 @@ impl Annotations {
         (address < end).then_some(set)
     }
 
+    /// Forgets which places are in which sets; sets have other ids from now on.
+    pub(super) fn forget_sets(&mut self) {
+        self.members.clear();
+        self.latest.clear();
+    }
+
     /// Memory is new: what was said of it is about something else.
     pub(super) fn renew(&mut self, range: &Range<u64>) {
         while let Some((&start, _)) = self.members.range(range.clone()).next() {

@@ -32,6 +32,7 @@
 
 use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
+use crate::format::FRAME_UNIT;
 use crate::models;
 use crate::symbols::Frame;
 use atomsan_trace::{FunctionId, SiteId};
@@ -165,10 +166,18 @@ impl Translator {
                 .find(|frame| self.options.is_foreign(frame))?;
             Some(self.function(&foreign.function))
         });
+        // Nobody asks for what is below a line of the user's.
+        let frames = self.symbols.frames(call);
+        let outer = match frames.iter().any(|frame| self.options.is_users(frame)) {
+            true => ROOT,
+            false => chain,
+        };
         let node = self.node_id(Node {
             function,
             place,
             foreign,
+            code,
+            caller: (outer, call),
         });
         self.children.insert((chain, call, code), node);
         node
@@ -185,7 +194,7 @@ impl Translator {
 
     pub(super) fn enter(&mut self, slot: usize, record: &Record) {
         let chain = self.calls(slot);
-        let node = self.node(chain, record.subject, record.second);
+        let node = self.node(chain, record.subject, record.pc());
         let Node {
             function, place, ..
         } = self.nodes[node as usize];
@@ -193,8 +202,14 @@ impl Translator {
         if let Some(function) = function {
             self.announce(slot, node, function, place.site);
         }
-        self.threads[slot].stack.push(Call {
+        let thread = &mut self.threads[slot];
+        let distance = FRAME_UNIT * (record.second >> 48);
+        thread.stack.push(Call {
             node,
+            frame: match distance {
+                0 => 0,
+                distance => thread.stack_end.saturating_sub(distance),
+            },
             ..Call::default()
         });
     }
@@ -360,6 +375,41 @@ impl Translator {
             let (function, site) = self.inlined[place.inlined as usize][at];
             self.announce(slot, self.calls(slot), function, site);
         }
+    }
+
+    /// Whether a function of the user's is seen to call others of the user's, inlined or not.
+    pub fn has_callees(&self, function: FunctionId) -> bool {
+        let is = |node: u32| self.nodes[node as usize].function == Some(function);
+        let mut calls: Vec<(u32, u32)> = (self.children.iter())
+            .map(|(&(chain, ..), &node)| (chain, node))
+            .collect();
+        calls.sort_unstable();
+        let mut inside = vec![false; self.nodes.len()];
+        let mut left: Vec<u32> = (0..self.nodes.len() as u32)
+            .filter(|&node| is(node))
+            .collect();
+        while let Some(chain) = left.pop() {
+            let from = calls.partition_point(|&(outer, _)| outer < chain);
+            let called = calls[from..]
+                .iter()
+                .take_while(|&&(outer, _)| outer == chain);
+            for &(_, node) in called {
+                if self.nodes[node as usize].function.is_some() {
+                    return true;
+                }
+                if !std::mem::replace(&mut inside[node as usize], true) {
+                    left.push(node);
+                }
+            }
+        }
+        let inlined_there = |(&(chain, _), place): (&(u32, u64), &Place)| {
+            place.inlined != 0 && (is(chain) || inside[chain as usize])
+        };
+        let inlined_into = |chain: &Vec<(FunctionId, SiteId)>| {
+            let at = chain.iter().position(|&(inlined, _)| inlined == function);
+            at.is_some_and(|at| at + 1 < chain.len())
+        };
+        self.places.iter().any(inlined_there) || self.inlined.iter().any(inlined_into)
     }
 
     pub(super) fn calls(&self, slot: usize) -> u32 {

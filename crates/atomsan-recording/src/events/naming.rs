@@ -1,0 +1,456 @@
+//! What threads, memory and locks are called: as somebody knows them who has written the program.
+//!
+//! * A static has a name ([`Symbols::static_name`](crate::symbols::Symbols::static_name)).
+//! * What is allocated has none, but a place at which it was: `field +16 of the 48 bytes allocated
+//!   at bank.rs:12`. That place is the nearest line of the user's; what a library did in between is
+//!   how it did it. Where the library is generic over the type, its fields have names:
+//!   `Account::balance of the 48 bytes allocated at bank.rs:12`.
+//! * What lies on a stack belongs to the function whose frame it is in. Each entry of a function
+//!   says where its frame is; a frame reaches up to that of its caller, so the outermost
+//!   frame that begins below an address has it.
+//! * A lock that is nowhere of these is known by where it was initialised.
+//! * A thread is called what it has been named. Names come after the thread itself and can
+//!   be given twice, so the first pass collects them, and threads of one name get their numbers too.
+//!
+//! No name has an address in it: two runs of a program call the same thing the same.
+
+use super::{Call, FxMap, ROOT, Translator};
+use crate::file::Record;
+use crate::symbols::Type;
+use atomsan_trace::names::{self, Definition};
+use atomsan_trace::{LockId, ObjectId, SiteId, ThreadId};
+use hashbrown::{HashMap, HashSet};
+use rustc_hash::FxBuildHasher;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+/// Calls of a library between an allocation and the user's code, at most.
+const MOST_CALLS: usize = 32;
+
+/// Who makes room for several values of a type.
+const LISTS: [&str; 3] = ["alloc::raw_vec::", "alloc::vec::", "allocator<"];
+
+/// What is known of memory, locks and threads that makes names.
+#[derive(Debug, Default)]
+pub(super) struct Naming {
+    /// The names that threads were given, by number.
+    threads: FxMap<u64, Box<str>>,
+    /// How many threads have each name.
+    shared: HashMap<Box<str>, u32, FxBuildHasher>,
+    /// Memory that is allocated and of interest.
+    blocks: BTreeMap<u64, Block>,
+    /// Where locks were initialised.
+    initialised: FxMap<u64, SiteId>,
+    /// Addresses of all locks that the first pass saw, in order.
+    locks: Vec<u64>,
+    /// The same while it sees them.
+    seen: HashSet<u64, FxBuildHasher>,
+    /// The stacks of threads, by where they end.
+    stacks: BTreeMap<u64, Stack>,
+    /// File and line of each site, from the first.
+    sites: Vec<(Box<str>, u32)>,
+    /// What is allocated in a chain of calls, at a place, with a size.
+    contents: HashMap<(u32, u64, u64), Option<Type>, FxBuildHasher>,
+}
+
+/// The stack of a thread with a number, which is recorded in a slot.
+#[derive(Debug)]
+struct Stack {
+    start: u64,
+    thread: u64,
+    slot: usize,
+}
+
+#[derive(Debug)]
+struct Block {
+    end: u64,
+    /// The object that it is, if threads share it.
+    object: Option<ObjectId>,
+    site: SiteId,
+    /// The type of what is in it.
+    of: Option<Type>,
+}
+
+impl Block {
+    fn describe(&self, start: u64, naming: &Naming) -> String {
+        let len = self.end - start;
+        let bytes = if len == 1 { "byte" } else { "bytes" };
+        match naming.place(self.site) {
+            Some(place) => format!("the {len} {bytes} allocated at {place}"),
+            None => format!("{len} allocated {bytes}"),
+        }
+    }
+}
+
+/// Where something is.
+enum Whereabouts {
+    /// In a static, by its path.
+    Static(String),
+    /// In something that was allocated, by its field or so many bytes into it.
+    Allocated(Result<String, u64>, String),
+    /// Among the locals of a function or a thread.
+    Local(String),
+    Unknown,
+}
+
+impl Naming {
+    /// What the second pass can use of what the first has seen.
+    pub(super) fn again(self) -> Naming {
+        let mut locks = self.locks;
+        locks.extend(self.seen);
+        locks.sort_unstable();
+        Naming {
+            threads: self.threads,
+            shared: self.shared,
+            locks,
+            ..Naming::default()
+        }
+    }
+
+    /// Goes on with what another pass knows of memory; what this one does is put aside.
+    pub(super) fn swap_memory(&mut self, other: &mut Naming) {
+        std::mem::swap(&mut self.blocks, &mut other.blocks);
+        std::mem::swap(&mut self.initialised, &mut other.initialised);
+        std::mem::swap(&mut self.stacks, &mut other.stacks);
+    }
+
+    /// Forgets what is allocated and which locks there are.
+    pub(super) fn forget_memory(&mut self) {
+        self.blocks.clear();
+        self.initialised.clear();
+        self.seen.clear();
+    }
+
+    /// Notes where a new site is.
+    pub(super) fn site(&mut self, frames: &[names::Frame]) {
+        let place = frames.first().filter(|frame| frame.line != 0);
+        let place = place.map(|frame| (frame.file.clone(), frame.line));
+        self.sites.push(place.unwrap_or_default());
+    }
+
+    fn place(&self, site: SiteId) -> Option<String> {
+        let (file, line) = self.sites.get(site.index().checked_sub(1)?)?;
+        (!file.is_empty()).then(|| short(file, *line))
+    }
+
+    /// Whether a lock of the first pass lies in a range.
+    fn has_lock(&self, range: &Range<u64>) -> bool {
+        let at = self.locks.partition_point(|&lock| lock < range.start);
+        self.locks.get(at).is_some_and(|lock| range.contains(lock))
+    }
+
+    fn block(&self, address: u64) -> Option<(u64, &Block)> {
+        let (&start, block) = self.blocks.range(..=address).next_back()?;
+        (address < block.end).then_some((start, block))
+    }
+
+    /// Notes a name. The one that a thread has at last is its name.
+    fn name_thread(&mut self, number: u64, name: &str) {
+        let name: Box<str> = name.into();
+        if let Some(old) = self.threads.insert(number, name.clone())
+            && let Some(count) = self.shared.get_mut(&old)
+        {
+            *count -= 1;
+        }
+        *self.shared.entry(name).or_default() += 1;
+    }
+
+    fn thread(&self, number: u64) -> String {
+        match self.threads.get(&number) {
+            _ if number == 0 => "main".to_owned(),
+            Some(name) if self.shared.get(name).is_some_and(|&count| count > 1) => {
+                format!("thread \"{name}\" ({number})")
+            }
+            Some(name) => format!("thread \"{name}\""),
+            None => format!("thread {number}"),
+        }
+    }
+}
+
+/// The file without its directories, and the line.
+fn short(file: &str, line: u32) -> String {
+    let name = Path::new(file).file_name().and_then(|name| name.to_str());
+    format!("{}:{line}", name.unwrap_or(file))
+}
+
+/// The name in a record of one.
+fn text(record: &Record) -> String {
+    let bytes: Vec<u8> = (record.extra.iter())
+        .flat_map(|word| word.to_le_bytes())
+        .take_while(|&byte| byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+impl Translator {
+    pub(super) fn thread_id(&mut self, number: u64) -> ThreadId {
+        if let Some(&id) = self.thread_ids.get(&number) {
+            return id;
+        }
+        let id = ThreadId(self.thread_ids.len() as u32);
+        self.thread_ids.insert(number, id);
+        let name = self.naming.thread(number);
+        self.batch.definitions.push(Definition::Thread(name.into()));
+        id
+    }
+
+    /// A thread is named; what it is called now, if it is known already.
+    pub fn name_thread(&mut self, record: &Record) -> Option<(ThreadId, String)> {
+        let number = record.subject;
+        self.naming.name_thread(number, &text(record));
+        let id = *self.thread_ids.get(&number)?;
+        Some((id, self.naming.thread(number)))
+    }
+
+    /// A thread's stack.
+    pub(super) fn note_stack(&mut self, slot: usize, thread: u64, stack: &Range<u64>) {
+        let Range { start, end } = *stack;
+        let owner = Stack {
+            start,
+            thread,
+            slot,
+        };
+        self.naming.stacks.insert(end, owner);
+    }
+
+    /// A lock is initialised.
+    pub(super) fn note_initialised(&mut self, address: u64, site: SiteId) {
+        self.naming.initialised.insert(address, site);
+    }
+
+    /// The lock at an address; `kind` is what it is called if it has no name.
+    pub(super) fn lock_called(&mut self, address: u64, kind: &str) -> LockId {
+        if let Some(&id) = self.locks.get(&address) {
+            return id;
+        }
+        let id = LockId(self.lock_count);
+        self.lock_count += 1;
+        self.locks.insert(address, id);
+        if self.survey.is_some() {
+            self.naming.seen.insert(address);
+        }
+        let initialised = self.naming.initialised.get(&address).copied();
+        let initialised = initialised.and_then(|site| self.naming.place(site));
+        let name = match (self.whereabouts(address), initialised) {
+            (Whereabouts::Static(name), _) => name,
+            (_, Some(place)) => format!("the {kind} initialised at {place}"),
+            (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
+            (Whereabouts::Allocated(Err(at), block), _) => format!("{kind} +{at} of {block}"),
+            (Whereabouts::Local(local), _) => format!("the {kind} in {local}"),
+            (Whereabouts::Unknown, _) => format!("a {kind}"),
+        };
+        self.batch.definitions.push(Definition::Lock(name.into()));
+        id
+    }
+
+    pub(super) fn lock(&mut self, address: u64) -> LockId {
+        self.lock_called(address, "lock")
+    }
+
+    /// Names a variable that is new.
+    pub(super) fn define_var(&mut self, address: u64) {
+        let name = match self.whereabouts(address) {
+            Whereabouts::Static(name) => name,
+            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
+            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
+            Whereabouts::Local(local) => local,
+            Whereabouts::Unknown => "memory that nobody has allocated".to_owned(),
+        };
+        let block = self.naming.block(address);
+        let object = block.and_then(|(_, block)| block.object);
+        self.batch.definitions.push(Definition::Var(names::Var {
+            name: name.into(),
+            object: self.annotations.set_of(address).or(object),
+            volatile: false,
+        }));
+    }
+
+    fn whereabouts(&mut self, address: u64) -> Whereabouts {
+        if let Some((start, block)) = self.naming.block(address) {
+            let offset = address - start;
+            let member = block.of.and_then(|of| self.symbols.member(of, offset));
+            let block = block.describe(start, &self.naming);
+            return Whereabouts::Allocated(member.ok_or(offset), block);
+        }
+        if let Some(name) = self.symbols.static_name(address) {
+            return Whereabouts::Static(name);
+        }
+        self.local(address)
+            .map_or(Whereabouts::Unknown, Whereabouts::Local)
+    }
+
+    /// What an address is on the stack of a thread, if it is on one.
+    fn local(&mut self, address: u64) -> Option<String> {
+        let (_, stack) = self.naming.stacks.range(address + 1..).next()?;
+        if address < stack.start {
+            return None;
+        }
+        let (number, known) = (stack.thread, self.threads.get(stack.slot)?);
+        let (frame, node) = known.frame_of(address).map_or((0, None), |found| {
+            // What a library has on the stack is the user's who called it.
+            let outer = known.stack[..=found].iter().rev();
+            let users = outer.map(|call| &self.nodes[call.node as usize]);
+            let users = users.into_iter().find(|node| node.function.is_some());
+            (known.stack[found].frame, users.copied())
+        });
+        let Some((node, function)) = node.and_then(|node| Some((node, node.function?))) else {
+            return Some(format!("a local of {}", self.naming.thread(number)));
+        };
+        let frames = self.symbols.frames(node.code);
+        let place = frames.last().filter(|frame| frame.line != 0);
+        let name = &self.function_names[function.index()];
+        let offset = address - frame;
+        Some(match place {
+            Some(frame) => {
+                let place = short(&frame.file, frame.line);
+                format!("local +{offset} of {name} ({place})")
+            }
+            None => format!("local +{offset} of {name}"),
+        })
+    }
+
+    /// Memory comes to life: an object if it is shared, or the home of a lock.
+    pub(super) fn note_block(
+        &mut self,
+        range: &Range<u64>,
+        (chain, pc): (u32, u64),
+        site: SiteId,
+        shared: bool,
+    ) -> Option<ObjectId> {
+        let of = self.content(chain, pc, range.end - range.start);
+        let object = shared.then(|| {
+            let object = ObjectId(self.object_count);
+            self.object_count += 1;
+            object
+        });
+        let end = range.end;
+        let block = Block {
+            end,
+            object,
+            site,
+            of,
+        };
+        if object.is_some() {
+            let name = block.describe(range.start, &self.naming);
+            self.batch.definitions.push(Definition::Object(name.into()));
+        }
+        self.naming.blocks.insert(range.start, block);
+        object
+    }
+
+    /// The type of what is allocated, if somebody between the allocation and the user's code is
+    /// generic over one of that size, or makes room for several of one.
+    fn content(&mut self, chain: u32, pc: u64, size: u64) -> Option<Type> {
+        if let Some(known) = self.naming.contents.get(&(chain, pc, size)) {
+            return *known;
+        }
+        let (mut exact, mut several) = (None, None);
+        let mut at = (chain, pc);
+        for _ in 0..MOST_CALLS {
+            let frames = self.symbols.frames(at.1);
+            let users = frames.iter().position(|frame| self.options.is_users(frame));
+            let types = (self.symbols).parameters(at.1, users.unwrap_or(frames.len()));
+            for (function, of) in types {
+                let lists = LISTS
+                    .iter()
+                    .any(|list| frames[function].function.contains(list));
+                match self.symbols.size(of).filter(|&own| own > 1) {
+                    Some(own) if own == size => exact = exact.or(Some(of)),
+                    Some(own) if lists && size.is_multiple_of(own) => {
+                        several = several.or(Some(of));
+                    }
+                    _ => {}
+                }
+            }
+            if users.is_some() || exact.is_some() || at.0 == ROOT {
+                break;
+            }
+            at = self.nodes[at.0 as usize].caller;
+        }
+        let found = exact.or(several);
+        self.naming.contents.insert((chain, pc, size), found);
+        found
+    }
+
+    /// Memory dies; the object that it was.
+    pub(super) fn forget_block(&mut self, start: u64) -> Option<ObjectId> {
+        self.naming.blocks.remove(&start)?.object
+    }
+
+    /// Whether memory has no variable of interest, but a lock.
+    pub(super) fn houses_lock(&self, range: &Range<u64>) -> bool {
+        self.naming.has_lock(range)
+    }
+}
+
+impl super::Thread {
+    /// The function of those that the thread is in whose frame has an address of its stack.
+    fn frame_of(&self, address: u64) -> Option<usize> {
+        let below = |call: &Call| call.frame != 0 && call.frame <= address;
+        self.stack.iter().position(below)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::Kind;
+
+    #[test]
+    fn threads_of_one_name_are_told_apart() {
+        let mut naming = Naming::default();
+        for (number, name) in [(1, "worker"), (2, "worker"), (3, "teller"), (3, "clerk")] {
+            naming.name_thread(number, name);
+        }
+        let naming = naming.again();
+        let names = [0, 1, 2, 3, 4].map(|number| naming.thread(number));
+        let expected = [
+            "main",
+            "thread \"worker\" (1)",
+            "thread \"worker\" (2)",
+            "thread \"clerk\"",
+            "thread 4",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn names_are_of_up_to_15_bytes() {
+        let word = |text: &[u8; 8]| u64::from_le_bytes(*text);
+        let record = |extra| Record {
+            position: 0,
+            kind: Kind::ThreadName,
+            size: 0,
+            subject: 1,
+            second: 0,
+            extra,
+        };
+        assert_eq!(text(&record([word(b"teller\0\0"), 0])), "teller");
+        let long = [word(b"a-rather"), word(b"-long-n\0")];
+        assert_eq!(text(&record(long)), "a-rather-long-n");
+    }
+
+    #[test]
+    fn places_have_no_directories() {
+        assert_eq!(short("/home/me/src/bank.rs", 12), "bank.rs:12");
+        assert_eq!(short("bank.c", 3), "bank.c:3");
+    }
+
+    #[test]
+    fn a_local_is_of_the_outermost_frame_that_begins_below() {
+        let call = |frame| Call {
+            frame,
+            ..Call::default()
+        };
+        let thread = super::super::Thread {
+            stack: vec![call(0x900), call(0), call(0x800), call(0x780)],
+            ..super::super::Thread::default()
+        };
+        let of = |address| thread.frame_of(address);
+        assert_eq!(of(0x910), Some(0));
+        assert_eq!(of(0x8ff), Some(2));
+        assert_eq!(of(0x7f0), Some(3));
+        assert_eq!(of(0x700), None);
+    }
+}
