@@ -379,7 +379,12 @@ pub(crate) mod tests {
             ((slot + 1) * CHUNK_UNIT + 8 * len) as u64
         }
 
-        pub(crate) fn build(mut self) -> Recording {
+        pub(crate) fn build(self) -> Recording {
+            Recording::parse(self.bytes()).unwrap()
+        }
+
+        /// The file.
+        pub(crate) fn bytes(mut self) -> Vec<u8> {
             let size = HEADER_SIZE + self.slots.len() * CHUNK_UNIT;
             self.data.resize(size, 0);
             let mut put = |at: usize, word: u64| {
@@ -397,7 +402,7 @@ pub(crate) mod tests {
                     put(at + CHUNK_HEADER_SIZE + 8 * index, word);
                 }
             }
-            Recording::parse(self.data).unwrap()
+            self.data
         }
     }
 

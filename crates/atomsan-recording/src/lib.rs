@@ -21,6 +21,8 @@
 
 pub mod atomics;
 pub mod cells;
+#[cfg(test)]
+mod damage;
 pub mod events;
 pub mod file;
 #[path = "../../atomsan-rt/src/format.rs"]

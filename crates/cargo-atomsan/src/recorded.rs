@@ -312,6 +312,12 @@ fn check_file(
     );
     outcome.seen.add(&counters, checker.events());
     outcome.seen.warn(counters.pid, not_seen);
+    for run in checker.runs() {
+        let name = run.engine.name();
+        let remarks = run.engine.remarks().into_iter();
+        let remarks = remarks.map(|remark| format!("{name}: {remark}")).collect();
+        outcome.seen.warn(counters.pid, remarks);
+    }
     let mut refined = spec;
     for _ in 1..PASSES {
         if recording.is_stopped() || !demote(&checker, &mut refined) {
