@@ -80,6 +80,7 @@ impl Checker {
         let next = Checker {
             events: self.events,
             spawned: self.spawned.clone(),
+            occurrences: std::mem::take(&mut self.occurrences),
             ..Checker::new(self.names.without_data(), engines, false)
         };
         let before = std::mem::replace(self, next);

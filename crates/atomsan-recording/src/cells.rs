@@ -40,6 +40,9 @@ const NONE: u32 = u32::MAX;
 /// A cell's variable needs no check.
 const NEEDLESS: u32 = u32::MAX - 1;
 
+/// What one thread has used and another frees is shared. Larger memory is data, and data is handed over.
+const DATA: u64 = 1024;
+
 /// 64 granules of 8 bytes.
 const BLOCK: u64 = 512;
 /// A range of more blocks than this is looked for among the blocks that there are.
@@ -125,7 +128,14 @@ impl Cells {
                 match record.kind {
                     Kind::Edge => continue,
                     Kind::ThreadStart | Kind::Continue => thread = record.subject as u32,
-                    Kind::Alloc | Kind::Free => continue,
+                    Kind::Alloc => continue,
+                    Kind::Free => {
+                        let range = record
+                            .range()
+                            .filter(|range| range.end - range.start <= DATA);
+                        range.into_iter().for_each(|range| seen.free(range, thread));
+                        continue;
+                    }
                     _ => {}
                 }
                 follower.step(&mut atomics, &record);
@@ -432,6 +442,22 @@ impl Cells {
                 }
             }
         }
+    }
+
+    /// The variables that live in a range.
+    pub fn live(&self, range: &Range<u64>) -> Vec<VarId> {
+        let mut live = Vec::new();
+        self.each_block(range, |place| {
+            let block = &self.blocks[place];
+            for granule in bits(block.granules(range)) {
+                let place = block.place(granule);
+                let cells = self.firsts[place] as usize..self.firsts[place + 1] as usize;
+                let vars = self.vars[cells].iter().filter(|&&var| var < NEEDLESS);
+                live.extend(vars.map(|&var| VarId(var)));
+            }
+            false
+        });
+        live
     }
 
     /// Makes memory new; its variables so far are told.

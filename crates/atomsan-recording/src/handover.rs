@@ -20,6 +20,12 @@
 //! order is in the atomic operations, which are events, or in the inside of a channel, which is
 //! nobody's atomicity.
 //!
+//! # What is freed
+//!
+//! To free memory is to write all of it, but nobody can be in the middle of using it: whoever frees comes
+//! after every use in every schedule, because of a count, a lock or a join. Only a free that is *not
+//! ordered* after a use may as well have come before it ([`Survey::free`]); such a one counts as a write.
+//!
 //! Order is happens-before, by vector clocks as in FastTrack, over *all* atomic operations and
 //! synchronisation of the recording, whatever model hides it from the engines. Memory orders are not
 //! in the recording, so every atomic operation counts as acquire and release: too much order, at
@@ -174,6 +180,13 @@ impl Ways {
         Some(*place as usize)
     }
 
+    /// The ways of a variable, as far as they are known.
+    fn of(&self, var: VarId) -> &[Way] {
+        let place = self.places.get(var.index());
+        let place = place.filter(|&&place| place < OVER);
+        place.map_or(&[], |&place| &self.ways[place as usize])
+    }
+
     /// Forgets the ways of a variable.
     fn settle(&mut self, var: VarId, verdict: u32) {
         let Some(place) = self.places.get_mut(var.index()) else {
@@ -302,8 +315,16 @@ impl Survey {
         if let Some(published) = self.published.get(&address) {
             join(&mut clocks[slot], published);
         }
-        // The runtime ordered it after these because of the same word.
+        // The runtime ordered it after these because of the same word. If they have published there,
+        // that is why; otherwise by something that is not in the recording.
+        let published = self.published.get(&address);
+        let has_published = |other: usize| {
+            published.is_some_and(|clock| clock.get(other).is_some_and(|&time| time > 0))
+        };
         for &other in after.iter().filter(|&&other| other != slot) {
+            if has_published(other) {
+                continue;
+            }
             if let Some(other) = clocks.get(other).cloned() {
                 join(&mut clocks[slot], &other);
             }
@@ -407,6 +428,32 @@ impl Survey {
     /// How much is remembered besides variables.
     pub fn weight(&self) -> usize {
         self.published.len() + self.clocks.threads.len() + self.sets.list.len() + self.whos.len()
+    }
+
+    /// Follows the end of memory in which these variables live: whether somebody has used it and is not
+    /// ordered before. What was used so is no longer handed over.
+    pub fn free(&mut self, slot: usize, vars: &[VarId]) -> bool {
+        if self.given_up {
+            return false;
+        }
+        let (clocks, periods, whos) = (&self.clocks, &self.periods, &self.whos);
+        let number = clocks.numbers.get(slot).copied().unwrap_or(u64::MAX);
+        let unordered = |way: &Way| {
+            let (other, thread) = whos[way.who as usize];
+            let other = other as usize;
+            thread != number
+                && other != slot
+                && !periods.after(slot, other, way.period)
+                && !clocks.after(slot, other, way.time)
+        };
+        let mut used = false;
+        for &var in vars {
+            if self.ways.of(var).iter().any(unordered) {
+                self.ways.settle(var, KEPT);
+                used = true;
+            }
+        }
+        used
     }
 
     /// What the pass has found out so far.

@@ -28,6 +28,7 @@ fn allocated(memory: *mut c_void, size: usize, pc: u64) -> *mut c_void {
         record(|thread| {
             ownership::renew(thread, memory as usize, size);
             let first = first_word(Kind::Alloc, 0, memory as u64);
+            let pc = thread.call_site().unwrap_or(pc);
             thread.append([first, second_word(0, pc), size as u64]);
         });
     }
@@ -138,7 +139,7 @@ unsafe extern "C-unwind" fn allocate_whole_pages(size: usize, pc: u64) -> *mut c
 const FAILED: usize = usize::MAX;
 
 /// Memory that comes from the kernel is new, wherever it was before. There is no register left for
-/// the caller's address.
+/// the caller's address: if the caller is not known otherwise, it is not.
 unsafe extern "C-unwind" fn map(
     address: usize,
     len: usize,

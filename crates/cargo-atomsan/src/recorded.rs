@@ -19,6 +19,7 @@ use atomsan_recording::{Events, Options, Recording};
 use atomsan_report::Document;
 use atomsan_trace::Spec;
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -180,10 +181,14 @@ pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, 
         Some(memory) => memory,
         None => default_memory(),
     };
+    let follower = match args.is_online() {
+        true => std::process::id(),
+        false => 0,
+    };
     let number = |flag: bool| OsString::from(u8::from(flag).to_string());
     vec![
         ("ATOMSAN_DIR", recordings.into()),
-        ("ATOMSAN_FOLLOWED", number(args.is_online())),
+        ("ATOMSAN_FOLLOWED", follower.to_string().into()),
         ("ATOMSAN_LOGS", number(args.flags.first_run.is_none())),
         ("ATOMSAN_MEMORY", memory.to_string().into()),
         ("ATOMSAN_NOISE", args.noise.unwrap_or(0).to_string().into()),
@@ -211,7 +216,7 @@ fn default_memory() -> u64 {
     total.map_or(1 << 30, |kilobytes| kilobytes * 1024 / 4)
 }
 
-/// Check a recording of the runtime; for the runtime itself
+/// Check a recording that a program has left behind
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     #[command(flatten)]
@@ -228,9 +233,41 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
     let files = std::slice::from_ref(&recorded.file);
     let outcome = check_files(files, &Options::default(), args);
     let _ = std::fs::remove_file(&recorded.file);
+    for (process, left) in left_behind(&recorded.file) {
+        eprintln!(
+            "atomsan: process {process} ended without a check, killed perhaps; `atomsan recorded {}` \
+             checks what it has recorded, and removes it",
+            left.display()
+        );
+    }
     let mut runs = Runs::default();
     runs.add(outcome?, None, 1, args);
     runs.conclude(args, &last::place()?)
+}
+
+/// Recordings beside another one whose processes are gone: a crash leaves one behind, because nobody
+/// was there to check it.
+fn left_behind(recording: &Path) -> Vec<(u32, PathBuf)> {
+    let Some(entries) = recording.parent().and_then(|folder| folder.read_dir().ok()) else {
+        return Vec::new();
+    };
+    let own = |path: &Path| {
+        let file = std::fs::metadata(path).ok()?;
+        (file.uid() == rustix::process::getuid().as_raw()).then_some(())
+    };
+    let mut left: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?;
+            let process = name.strip_prefix("atomsan-")?.strip_suffix(".rec")?;
+            let process = process.split('-').next()?.parse().ok()?;
+            own(&path)?;
+            let runs = Path::new("/proc").join(format!("{process}")).exists();
+            (!runs).then_some((process, path))
+        })
+        .collect();
+    left.sort();
+    left
 }
 
 /// The recordings in a directory.
@@ -370,6 +407,13 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
         counters.interrupted,
         "events in signal handlers were not recorded",
     );
+    if counters.window > 0 {
+        warnings.push(format!(
+            "the process may have few addresses (`ulimit -v`): accesses {} MB apart were not told \
+             from each other, and some may be missing",
+            counters.window >> 20
+        ));
+    }
     warnings
 }
 

@@ -87,6 +87,8 @@ pub struct Idg {
     /// The transactions of the component found last.
     component: Vec<u32>,
     path: Vec<(u32, u32)>,
+    /// Whether the search goes through transactions that have not finished.
+    with_open: bool,
     /// The transactions whose components have not been looked for.
     pending: Vec<u32>,
     /// What the last search and what followed from it cost.
@@ -234,6 +236,18 @@ impl Idg {
     /// The strongly connected components of several finished transactions that have one in them
     /// whose component was to be looked for.
     pub fn components(&mut self) -> Vec<Component> {
+        self.search_components(false)
+    }
+
+    /// The same of transactions that have finished or not. A dependence between two transactions that
+    /// goes through others goes through members then, finished or not: who has no other way to
+    /// know in which order the two are needs those as well.
+    pub fn components_with_open(&mut self) -> Vec<Component> {
+        self.search_components(true)
+    }
+
+    fn search_components(&mut self, with_open: bool) -> Vec<Component> {
+        self.with_open = with_open;
         self.search += 1;
         self.cost = 0;
         self.component.clear();
@@ -299,7 +313,7 @@ impl Idg {
                 if node.search != self.search {
                     let transaction = node.transaction.as_ref();
                     let finished = transaction.is_some_and(|tx| tx.ended.is_some());
-                    if finished && !node.retired {
+                    if (finished || self.with_open) && !node.retired {
                         self.visit(successor, next);
                     }
                 } else if node.number != IN_NO_PATH {
@@ -409,8 +423,11 @@ impl Idg {
             .filter_map(|(slot, node)| {
                 let transaction = node.transaction.as_ref()?;
                 let weight = 1 + transaction.log.items().len();
-                (transaction.ended.is_some() && !node.retired)
-                    .then_some((transaction.began.index, slot as u32, weight))
+                (transaction.ended.is_some() && !node.retired).then_some((
+                    transaction.began.index,
+                    slot as u32,
+                    weight,
+                ))
             })
             .collect();
         finished.sort_unstable();

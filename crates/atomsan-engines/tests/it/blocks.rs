@@ -688,6 +688,7 @@ fn calls() -> impl Strategy<Value = Trace> {
                     line: site,
                     ..Frame::default()
                 }],
+                ..Site::default()
             }));
         }
         Trace { events, names }

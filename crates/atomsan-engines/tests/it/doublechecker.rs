@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex};
 /// comes after it is checked as before.
 #[test]
 fn a_transaction_that_stays_open_is_not_kept_at_any_price() {
-    let mut text = "t1 begin slow\n t1 r x\n t1 w y\n t2 begin first\n t2 r y\n t2 end\n".to_owned();
+    let mut text =
+        "t1 begin slow\n t1 r x\n t1 w y\n t2 begin first\n t2 r y\n t2 end\n".to_owned();
     for turn in 0..30_000 {
         text += &format!("t2 begin f\n t2 w v{}\n t2 end\n", turn % 100);
     }

@@ -3,49 +3,82 @@
 //! Most memory is one thread's own, so a block has one owner until a second thread comes; only
 //! then each granule has its own.
 
-use super::{BLOCK, FxBuildHasher, HashMap, Range, pieces};
+use super::{BLOCK, FxBuildHasher, HashMap, Range, bits, pieces};
 
 /// Nobody.
 const NOBODY: u32 = u32::MAX;
 /// More than one thread.
 const MANY: u32 = u32::MAX - 1;
 
-/// More blocks than this are not noted: 4 GB of memory that is touched.
-const BLOCKS: usize = 1 << 23;
+/// More blocks than this are not noted: 2 GB of memory that is touched.
+const BLOCKS: usize = 1 << 22;
 /// An access to more bytes than this is one to the first of them.
-const LONGEST: u64 = 1 << 28;
+const LONGEST: u64 = 1 << 26;
+/// All accesses that are longer than that have so many bytes, or are short from then on.
+const SHORT: u64 = 1 << 16;
+const PATIENCE: u64 = 1 << 36;
 
 struct Block {
     /// For each granule, bit `i`: an access starts at byte `i`, or ends before it.
     starts: [u8; 64],
+    /// Bit `i`: somebody has granule `i`.
+    touched: u64,
     owner: u32,
     /// The owner of each granule, if they differ.
     owners: Option<Box<[u32; 64]>>,
 }
 
 /// The memory that is touched.
-#[derive(Default)]
 pub(super) struct Seen {
     numbers: HashMap<u64, u32, FxBuildHasher>,
     blocks: Vec<Block>,
     /// The block that was touched last, and its number.
     last: (u64, usize),
     left_out: u64,
+    /// How many bytes long accesses may still have.
+    patience: u64,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen {
+            numbers: HashMap::default(),
+            blocks: Vec::new(),
+            last: (0, 0),
+            left_out: 0,
+            patience: PATIENCE,
+        }
+    }
 }
 
 impl Seen {
     /// A thread accesses these bytes.
     pub(super) fn note(&mut self, mut range: Range<u64>, thread: u32) {
-        let thread = thread.min(MANY - 1);
-        if range.end - range.start > LONGEST {
-            self.left_out += range.end - range.start - LONGEST;
-            range.end = range.start + LONGEST;
+        let len = range.end - range.start;
+        if len > SHORT {
+            let most = LONGEST.min(self.patience).max(SHORT);
+            self.left_out += len.saturating_sub(most);
+            range.end = range.start + len.min(most);
+            self.patience = self.patience.saturating_sub(len);
         }
+        self.touch(range, thread, true);
+    }
+
+    /// A thread frees these bytes.
+    pub(super) fn free(&mut self, range: Range<u64>, thread: u32) {
+        self.touch(range, thread, false);
+    }
+
+    fn touch(&mut self, mut range: Range<u64>, thread: u32, accesses: bool) {
+        let thread = thread.min(MANY - 1);
         while range.start < range.end {
             let number = range.start / BLOCK;
             let end = range.end.min((number + 1).saturating_mul(BLOCK));
             match self.block(number, thread) {
-                Some(block) => block.note(range.start % BLOCK..end - number * BLOCK, thread),
+                Some(block) => {
+                    let range = range.start % BLOCK..end - number * BLOCK;
+                    block.touch(range, thread, accesses);
+                }
                 None => self.left_out += end - range.start,
             }
             range.start = end;
@@ -63,6 +96,7 @@ impl Seen {
                     new.insert(next as u32);
                     self.blocks.push(Block {
                         starts: [0; 64],
+                        touched: 0,
                         owner: thread,
                         owners: None,
                     });
@@ -103,15 +137,19 @@ impl Seen {
 }
 
 impl Block {
-    /// A thread accesses these of its bytes.
-    fn note(&mut self, range: Range<u64>, thread: u32) {
+    /// A thread accesses or frees these of its bytes.
+    fn touch(&mut self, range: Range<u64>, thread: u32, accesses: bool) {
         if self.owner != thread && self.owners.is_none() {
-            let owner = |starts: u8| if starts == 0 { NOBODY } else { self.owner };
-            self.owners = Some(Box::new(self.starts.map(owner)));
+            let mut owners = Box::new([NOBODY; 64]);
+            bits(self.touched).for_each(|granule| owners[granule as usize] = self.owner);
+            self.owners = Some(owners);
         }
         for (base, starts) in pieces(range) {
             let granule = (base / 8) as usize;
-            self.starts[granule] |= starts;
+            self.touched |= 1 << granule;
+            if accesses {
+                self.starts[granule] |= starts;
+            }
             if let Some(owners) = &mut self.owners {
                 let owner = &mut owners[granule];
                 match *owner {

@@ -80,6 +80,7 @@ impl Translator {
             .iter()
             .any(|frame| self.options.models.waits(&frame.function));
         let scopes = below.iter().any(|frame| models::scopes(&frame.function));
+        let attempts = below.iter().any(|frame| models::attempts(&frame.function));
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
@@ -90,6 +91,7 @@ impl Translator {
                 location,
                 waits,
                 scopes,
+                attempts,
             },
             None => {
                 let caller = self.nodes[chain as usize].place;
@@ -109,6 +111,7 @@ impl Translator {
                     location,
                     waits: waits || caller.waits,
                     scopes: scopes || caller.scopes,
+                    attempts: attempts || caller.attempts,
                 }
             }
         };
@@ -234,7 +237,7 @@ impl Translator {
     pub(super) fn announce(&mut self, slot: usize, node: u32, function: FunctionId, site: SiteId) {
         let foreign = self.nodes[node as usize].foreign;
         if let (None, Some(entry)) = (self.threads[slot].entry, foreign) {
-            self.catch_up(slot);
+            self.turn(slot);
             let thread = &mut self.threads[slot];
             thread.entry = Some(entry);
             thread.open.push(Some(entry));
@@ -252,6 +255,9 @@ impl Translator {
         };
         let name = &self.function_names[function.index()];
         thread.open.push(Some(function));
+        if thread.open.len() == 2 {
+            thread.touched.clear();
+        }
         match thread.entry {
             // It may be a test's closure, and not the entry point itself.
             None => {
@@ -282,15 +288,21 @@ impl Translator {
                 }
             }
         }
-        self.catch_up(slot);
+        self.turn(slot);
         let thread = &mut self.threads[slot];
         thread.held_back = false;
         thread.entering.push(event);
     }
 
+    /// The thread enters or leaves a function of the user's: what it was about to do is done.
+    fn turn(&mut self, slot: usize) {
+        self.threads[slot].attempting = false;
+        self.catch_up(slot);
+    }
+
     /// The innermost function of the user's is left.
     pub(super) fn conclude(&mut self, slot: usize) {
-        self.catch_up(slot);
+        self.turn(slot);
         let thread = &mut self.threads[slot];
         let left = thread.open.pop();
         while thread.blocks.pop_if(|at| *at > thread.open.len()).is_some() {}

@@ -21,8 +21,6 @@
     part.length > 2 && part.startsWith("`") ? make("code", {}, part.slice(1, -1)) : part);
   const times = (count) => (count === 1 ? "once" : `${count.toLocaleString("en")} times`);
   const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
-  // `withdraw` for bank::Account::withdraw::{{closure}}, Account::withdraw(int), bank/Account.withdraw(I)Z.
-  const bare = (name) => (name || "").split("::{")[0].split(/[(<]/)[0].split(/[:./]/).pop();
   const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
   const where = (place) => (place.file ? place.file + (place.line ? `:${place.line}` : "") : place.line ? `location ${place.line}` : "");
 
@@ -94,6 +92,7 @@
       make("span", { class: "tag" }, `${finding.rank} · ${finding.code}`),
       make("h2", {}, prose(finding.headline)),
       make("p", { class: "at" }, prose(finding.between || "")),
+      ...(finding.about.length ? [make("p", { class: "at about" }, prose(capital(finding.about.join("; ")) + "."))] : []),
       make("div", { class: "advice" },
         make("p", {}, make("b", {}, "What to do: "), prose(finding.help), "."),
         finding.doubt ? make("p", {}, make("b", {}, "Is it real? "), finding.doubt, ".") : null,
@@ -153,7 +152,7 @@
         make("title", {}, `${step.thread} ${step.action}\n${where(step)}${step.meaning ? "\n" + step.meaning : ""}`),
         make("rect", { x: left, y: upper, width, height: box, rx: 7 }),
         make("text", { x: left + 10, y: upper + 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), 26)),
-        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [where(step).split("/").pop(), bare(step.function)].filter(Boolean).join(" · "), 33)));
+        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [where(step).split("/").pop(), step.bare].filter(Boolean).join(" · "), 33)));
       svg.append(group);
     });
     for (const [from, to] of finding.edges) {
