@@ -9,16 +9,17 @@ use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last};
+use crate::{child, last, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_online::{Follower, Options};
-use atomsan_recording::Options as Sources;
+use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Room for logs on their way from the program to the check.
@@ -283,7 +284,8 @@ fn compare(
     args: &recorded::Args,
 ) -> anyhow::Result<()> {
     let recording = follower.recording();
-    let offline = recorded::check(&recording, sources, spec, args, None, |_| {})?;
+    let mut events = Events::new(&recording, args.options(sources));
+    let offline = pass::check(&mut events, spec, args, None, &AtomicU64::new(0))?;
     let culprits = |checker: &Checker| -> Vec<String> {
         let mut culprits: Vec<String> = document(checker, About::nothing())
             .findings
