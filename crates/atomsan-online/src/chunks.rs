@@ -67,7 +67,7 @@ impl Part {
 
 impl Chunks {
     /// Looks for chunks that are new, and gives back those that are not needed; `keep` gets what is
-    /// given back.
+    /// given back. Whether some were forgotten that may have been needed.
     pub(crate) fn advance(
         &mut self,
         live: &mut Live,
@@ -75,7 +75,7 @@ impl Chunks {
         most: usize,
         mut keep: impl FnMut(usize, u64, &[u64]),
         keeps: bool,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
         if self.slots.len() < live.slots() {
             self.slots.resize_with(live.slots(), Slot::default);
         }
@@ -86,7 +86,7 @@ impl Chunks {
             }
         }
         if self.count <= most {
-            return Ok(());
+            return Ok(false);
         }
         while self.count > most / 2 {
             let oldest = (self.slots.iter().enumerate())
@@ -98,7 +98,7 @@ impl Chunks {
             self.give_back(live, at, &mut keep, keeps)?;
             self.forgotten += 1;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Finds the chunks that a log has by now.

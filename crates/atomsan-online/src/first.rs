@@ -44,7 +44,11 @@ impl First {
 
     /// Looks for components, and names their regions.
     fn check(&mut self, live: &Live, options: &Options) -> io::Result<()> {
-        let components = self.links.components(options.component_limit);
+        let components = self.links.components();
+        let largest = components.iter().map(Vec::len).max();
+        if largest > Some(options.component_limit) {
+            self.links.cut();
+        }
         for place in components.into_iter().flatten() {
             if !self.seen.insert(place.region) {
                 continue;

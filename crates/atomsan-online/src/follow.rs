@@ -23,6 +23,9 @@ use std::io;
 use std::path::Path;
 use std::time::Instant;
 
+/// How many records are followed before somebody may look at what was found, more or less.
+const AT_ONCE: u64 = 1 << 20;
+
 /// What can be chosen.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -32,7 +35,7 @@ pub struct Options {
     pub spec: Spec,
     /// How many bytes of logs may be kept.
     pub memory: usize,
-    /// How many transactions a component may have before the older half is forgotten.
+    /// How many transactions a component may have before everything is forgotten.
     pub component_limit: usize,
     /// Whether this is a first run: the logs have nothing but edges, and components are not checked
     /// but told ([`Follower::static_info`]).
@@ -190,6 +193,7 @@ impl Follower {
         while let Some(slot) = (1..self.live.slots())
             .filter(|&slot| self.live.has_more(slot))
             .min_by_key(|&slot| self.live.position(slot))
+            .filter(|_| self.records - before < AT_ONCE)
         {
             let before = self.live.position(slot);
             self.follow(slot)?;
@@ -328,6 +332,7 @@ impl Follower {
                 dropped: counter(header::DROPPED),
                 unseen_threads: counter(header::UNSEEN_THREADS),
                 interrupted: counter(header::INTERRUPTED),
+                window: counter(header::SHADOW),
                 exited: counter(header::EXITED) != 0,
             },
             records: match (&self.first, &self.single) {

@@ -24,6 +24,9 @@ use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
 use std::collections::VecDeque;
 use std::io;
 
+/// How many threads are remembered that were started, at least, before anybody asks for them.
+const FORKS: usize = 1 << 12;
+
 /// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Place {
@@ -52,6 +55,9 @@ pub(crate) struct Links {
     count: u64,
     /// Records that name threads.
     pub(crate) names: Vec<Record>,
+    /// Threads that were started: the record and the return addresses of the calls there, innermost
+    /// first.
+    pub(crate) forks: Vec<(Record, Vec<u64>)>,
     pub(crate) edges: u64,
     pub(crate) components: u64,
 }
@@ -87,6 +93,7 @@ impl Links {
     /// Reads what is at hand of a log.
     fn read(&mut self, live: &mut Live, slot: usize) -> io::Result<()> {
         let (words, mut at, _) = live.take(slot)?;
+        let mut calls = Vec::new();
         while let Some(&first) = words.get(at) {
             let Some(kind) = Kind::from_number((first >> 56) as u8) else {
                 break;
@@ -110,10 +117,23 @@ impl Links {
                     },
                 );
             }
-            if kind == Kind::ThreadName {
-                self.names.extend(Record::parse(&words[at..], 0));
+            match kind {
+                Kind::ThreadName => self.names.extend(Record::parse(&words[at..], 0)),
+                Kind::Enter => calls.push(first & LOW),
+                Kind::Fork => {
+                    if let Some(record) = Record::parse(&words[at..], 0) {
+                        calls.push(record.pc());
+                        calls.reverse();
+                        self.forks.push((record, std::mem::take(&mut calls)));
+                    }
+                }
+                _ => {}
             }
             at += kind.words();
+        }
+        // Of many threads, the last ones are known.
+        if self.forks.len() > 2 * FORKS {
+            self.forks.drain(..FORKS);
         }
         let all = words.len();
         live.put(slot, words, all);
@@ -198,20 +218,17 @@ impl Links {
         self.idg.is_due(patience)
     }
 
-    /// The components that have a transaction which has ended since the last time. Of one with more
-    /// transactions than `limit` the older half is forgotten.
-    pub(crate) fn components(&mut self, limit: usize) -> Vec<Vec<Place>> {
+    /// The components that have a transaction which has ended since the last time, with those of
+    /// their transactions that have not: the order of two others may go through them.
+    pub(crate) fn components(&mut self) -> Vec<Vec<Place>> {
         let mut components = Vec::new();
-        for component in self.idg.components() {
+        for component in self.idg.components_with_open() {
             self.components += 1;
             self.idg.select(component);
             let members = self.idg.component();
             let places: Vec<Place> = members.map(|tx| self.places[tx.index()]).collect();
             let last = self.idg.component().last().and_then(|tx| self.idg.get(tx));
             components.push((last.map_or(0, |tx| tx.began.index), places));
-            if self.idg.component().len() > limit {
-                self.idg.retire(limit / 2);
-            }
         }
         // What happened first is told first.
         components.sort_by_key(|(last, _)| *last);
@@ -221,6 +238,17 @@ impl Links {
     /// Adds to what the last search did cost.
     pub(crate) fn spend(&mut self, steps: usize) {
         self.idg.spend(steps);
+    }
+
+    /// Forgets all transactions. To forget some and keep others would not do: if `A` is before `X` and
+    /// `X` before `B`, and `X` is forgotten, nothing says any more that `A` is before `B`, and
+    /// their logs could be put in an order that never was. What comes from now on cannot be before
+    /// anything that is forgotten.
+    pub(crate) fn cut(&mut self) {
+        let all: Vec<Tx> = self.slots.iter().flatten().map(|node| node.tx).collect();
+        self.idg.retire_all(&all);
+        self.slots.iter_mut().for_each(VecDeque::clear);
+        self.idg.sweep(std::iter::empty());
     }
 
     /// Drops what can be in no cycle any more, if there is enough.

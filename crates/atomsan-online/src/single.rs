@@ -11,6 +11,7 @@ use atomsan_engines::demotion::Demotion;
 use atomsan_recording::cells::Cells;
 use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
+use atomsan_trace::StackId;
 use std::io;
 
 /// How many transactions must have ended before components are looked for.
@@ -48,7 +49,10 @@ impl Single {
         }
         self.links.sweep();
         let keep = |slot, position, words: &[u64]| kept.keep(slot, position, words);
-        (self.chunks).advance(live, &self.links, CHUNKS, keep, options.keep_all)?;
+        let keeps = options.keep_all;
+        if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {
+            self.links.cut();
+        }
         Ok(news)
     }
 
@@ -82,8 +86,13 @@ impl Single {
         checker: &mut Checker,
         options: &Options,
     ) -> io::Result<()> {
-        for component in self.links.components(options.component_limit) {
-            self.check_component(live, checker, options, &component)?;
+        let components = self.links.components();
+        for component in &components {
+            self.check_component(live, checker, options, component)?;
+        }
+        let largest = components.iter().map(Vec::len).max();
+        if largest > Some(options.component_limit) {
+            self.links.cut();
         }
         if options.demote {
             self.demote(live, checker)?;
@@ -112,10 +121,15 @@ impl Single {
             ))
         });
         for record in self.links.names.drain(..) {
-            let named = translator.name_thread(&record);
-            if let Some((thread, name)) = named {
-                checker.rename_thread(thread, &name);
-            }
+            translator.name_thread(&record);
+        }
+        for (record, calls) in self.links.forks.drain(..) {
+            let (child, site) = translator.fork(record.subject, calls.into_iter());
+            checker.define(&mut translator.take());
+            checker.spawn(child, site, StackId::EMPTY);
+        }
+        for (thread, name) in translator.take_renamed() {
+            checker.rename_thread(thread, &name);
         }
         let mut batch = translator.replay(&recording);
         checker.renew(engine());

@@ -111,6 +111,9 @@ pub mod header {
     pub const WAITS: usize = 104;
     /// How many calls have been entered into the table.
     pub const ASKED: usize = 112;
+    /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
+    /// not have enough addresses for a word each.
+    pub const SHADOW: usize = 512;
 }
 
 /// Byte offsets of the fields of a call in the table; all are 64-bit words. A call is 0 in a free
@@ -265,7 +268,8 @@ kinds! {
     AtomicLoad = 5, 3;
     /// Third word: the value that was stored.
     AtomicStore = 6, 3;
-    /// Third and fourth word: the value before and after. Detail: [`COMPARED`] or 0.
+    /// Third and fourth word: the value before and after. Detail: [`COMPARED`],
+    /// [`ADDED`], [`MASKED`] or 0.
     AtomicRmw = 7, 4;
     /// A compare-exchange that found another value than expected: the third word.
     AtomicRmwFailed = 8, 3;
@@ -340,6 +344,12 @@ kinds! {
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
 pub const COMPARED: u16 = 1;
+
+/// Detail of an [`Kind::AtomicRmw`] that was a sum or a difference.
+pub const ADDED: u16 = 3;
+
+/// Detail of an [`Kind::AtomicRmw`] that changed some bits and left the others alone.
+pub const MASKED: u16 = 4;
 
 /// Detail of a [`Kind::Acquire`] and others whose subject guards something that is initialised
 /// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when

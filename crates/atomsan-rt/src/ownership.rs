@@ -395,12 +395,15 @@ fn taken(thread: &Thread, word: u64) -> u16 {
     if own { 0 } else { TAKEN }
 }
 
-/// Memory dies: it belongs to the thread that gives it back, which the program has ordered after
-/// all that was done with it. So does the first granule if nobody ever touched it.
+/// Memory dies: it belongs to the thread that gives it back, which comes after all that was done with
+/// it; if the program has not seen to that, then by luck. So does the first granule if nobody ever
+/// touched it.
 pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
-    let word = owned(thread, WRITE_EXCLUSIVE);
-    shadow::each_known(address, len, |shadow| shadow.store(word, Ordering::Relaxed));
-    shadow::word(address).store(word, Ordering::Relaxed);
+    shadow::each_known(address, len, |shadow| {
+        order_after(thread, shadow.load(Ordering::Relaxed), false);
+        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
+    });
+    shadow::word(address).store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
 }
 
 /// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
@@ -473,8 +476,8 @@ pub(crate) enum Outcome {
     Load(u64),
     /// Stored this.
     Store(u64),
-    /// Replaced the first by the second.
-    Rmw(u64, u64),
+    /// Replaced the first by the second, by an operation with this detail.
+    Rmw(u64, u64, u16),
     /// Replaced the first by the second because the first was there.
     Swapped(u64, u64),
     /// Expected something else than this.
@@ -546,7 +549,8 @@ pub(crate) fn atomic<R>(
             thread.append_atomic([kind(Kind::AtomicStore), second, value]);
             true
         }
-        Outcome::Rmw(before, after) => {
+        Outcome::Rmw(before, after, detail) => {
+            let second = second | second_word(detail, 0);
             thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }

@@ -39,6 +39,7 @@ pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
 pub(crate) mod number {
     //! Numbers of the system calls in use.
     pub(crate) const READ: usize = 0;
+    pub(crate) const WRITE: usize = 1;
     pub(crate) const OPEN: usize = 2;
     pub(crate) const CLOSE: usize = 3;
     pub(crate) const MMAP: usize = 9;
@@ -48,7 +49,9 @@ pub(crate) mod number {
     pub(crate) const MADVISE: usize = 28;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
+    pub(crate) const KILL: usize = 62;
     pub(crate) const FTRUNCATE: usize = 77;
+    pub(crate) const GETRLIMIT: usize = 97;
     pub(crate) const UNLINK: usize = 87;
     pub(crate) const EXIT_GROUP: usize = 231;
 }
@@ -218,10 +221,40 @@ pub(crate) fn sleep_microseconds(time: u64) {
     };
 }
 
+/// Says something to the user.
+pub(crate) fn say(text: &str) {
+    const STANDARD_ERROR: usize = 2;
+    let (at, len) = (text.as_ptr() as usize, text.len());
+    // SAFETY: the kernel reads the text.
+    unsafe { syscall(number::WRITE, [STANDARD_ERROR, at, len, 0, 0, 0]) };
+}
+
+/// How many bytes of addresses the process may have.
+pub(crate) fn address_limit() -> usize {
+    const RLIMIT_AS: usize = 9;
+    let mut limit = [usize::MAX; 2];
+    // SAFETY: the limit is a pair of words.
+    unsafe {
+        syscall(
+            number::GETRLIMIT,
+            [RLIMIT_AS, limit.as_mut_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+    limit[0]
+}
+
 /// The process.
 pub(crate) fn process_id() -> u64 {
     // SAFETY: no memory is involved.
     unsafe { syscall(number::GETPID, [0; 6]) as u64 }
+}
+
+/// Whether there is a process with this number; it may have ended without anybody having noticed.
+pub(crate) fn is_there(process: usize) -> bool {
+    const NO_SUCH_PROCESS: isize = -3;
+    // SAFETY: no memory is involved, and no signal is sent.
+    let result = unsafe { syscall(number::KILL, [process, 0, 0, 0, 0, 0]) };
+    result != NO_SUCH_PROCESS
 }
 
 /// Ends the process at once.

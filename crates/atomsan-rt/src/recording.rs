@@ -16,8 +16,8 @@ use crate::format::{
     self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
-use crate::platform;
 use crate::sync::AtomicU64;
+use crate::{platform, shadow};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
@@ -29,8 +29,12 @@ static SIZE: AtomicUsize = AtomicUsize::new(0);
 const PATIENCE: u32 = 20_000;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
+/// After so many steps, it is looked whether the follower is still there.
+const LOOK: u32 = 100;
 /// The follower has been given up.
 const GONE: u64 = 2;
+/// The process that follows; 0 if there is none.
+static FOLLOWER: AtomicUsize = AtomicUsize::new(0);
 
 /// A chunk of a log that was handed out.
 pub(crate) struct Chunk {
@@ -40,17 +44,22 @@ pub(crate) struct Chunk {
     pub(crate) position: u64,
 }
 
-/// Starts the recording of this process in a new file, of `size` bytes at most.
+/// Starts the recording of this process in a new file, of `size` bytes at most. The process
+/// `follower` follows it, if that is not 0.
 ///
 /// # Safety
 /// `path` must end with a zero byte, and no other thread may be recording: this is called once at
 /// the start of the process, and in a child of `fork`, which has one thread.
-pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool {
+pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool {
+    let followed = follower != 0;
+    FOLLOWER.store(follower, Ordering::Relaxed);
     // SAFETY: the caller vouches for the path.
     let fd = unsafe { platform::open(path, true) };
     if fd < 0 {
         return false;
     }
+    // The program needs the most of its addresses.
+    let size = size.min(platform::address_limit() / 8);
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
@@ -67,6 +76,7 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool 
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
+    counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
 }
@@ -110,6 +120,11 @@ pub(crate) fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
 /// Whether a follower is there, as far as is known.
 pub(crate) fn is_followed() -> bool {
     counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
+}
+
+/// Whether the process that follows is still there.
+pub(crate) fn has_follower() -> bool {
+    platform::is_there(FOLLOWER.load(Ordering::Relaxed))
 }
 
 /// Nobody waits for the follower any more.
@@ -255,6 +270,9 @@ fn room() -> Option<usize> {
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
+        if turn.is_multiple_of(LOOK) && !has_follower() {
+            break;
+        }
     }
     give_up();
     None

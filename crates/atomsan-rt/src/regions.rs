@@ -38,6 +38,8 @@ use core::sync::atomic::Ordering;
 
 /// How long a thread waits for an answer, in steps of 50 microseconds.
 const PATIENCE: u32 = 40_000;
+/// After so many steps, it is looked whether the follower is still there.
+const LOOK: u32 = 200;
 /// The function of a place in the table at which nothing is called.
 const PLACE: u64 = call::PLACE;
 /// How much of the table is used at most.
@@ -129,7 +131,7 @@ fn enter_call(mut at: usize, from: u64, function: u64) -> Option<(usize, u64)> {
 
 #[cold]
 fn wait_for_answer(at: usize) -> Option<(usize, u64)> {
-    for _ in 0..PATIENCE {
+    for turn in 0..PATIENCE {
         if !recording::is_followed() {
             return None;
         }
@@ -138,6 +140,9 @@ fn wait_for_answer(at: usize) -> Option<(usize, u64)> {
             return Some((at, answer));
         }
         platform::sleep_microseconds(50);
+        if turn % LOOK == LOOK - 1 && !recording::has_follower() {
+            break;
+        }
     }
     recording::give_up();
     None
@@ -261,7 +266,7 @@ impl Thread {
     fn end_region(&self) {
         self.position.blocks.set(0);
         self.tick(0);
-        start::noise();
+        start::noise(0);
     }
 
     /// Whether the region is open that is inlined, or has a label.

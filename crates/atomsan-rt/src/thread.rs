@@ -42,6 +42,8 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 const FRAMES: usize = 1 << 20;
+/// How many of the innermost functions are named where a thread is started.
+const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
 const FILTER: usize = 1 << 15;
@@ -106,7 +108,7 @@ pub(crate) struct Thread {
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
     /// The thread's number in this process, from 0.
-    number: Cell<u64>,
+    pub(crate) number: Cell<u64>,
     /// How many of the frames are in the log.
     logged: Cell<usize>,
     /// Calls for which there were no frames.
@@ -340,6 +342,11 @@ impl Thread {
         Some(result)
     }
 
+    /// Whether the runtime works for this thread.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.get()
+    }
+
     /// Work that a signal has interrupted will not be finished.
     pub(crate) fn abandon(&self) {
         self.busy.set(false);
@@ -409,7 +416,7 @@ impl Thread {
 
     /// Appends the name of a thread, which is wanted even if nothing else of the log is.
     pub(crate) fn append_name(&self, words: [u64; 4]) {
-        if self.tabled.get() {
+        if self.tabled.get() && !self.silent.get() {
             self.write_link(words);
         }
         self.append(words);
@@ -440,6 +447,9 @@ impl Thread {
         if kind == Kind::Begin {
             self.begin_block(subject, 0);
         }
+        if kind == Kind::Fork && !self.silent.get() {
+            self.write_fork(subject, pc);
+        }
         self.append([first_word(kind, 0, subject), second_word(0, pc)]);
         self.next_epoch();
         if log::splits(kind) {
@@ -447,6 +457,16 @@ impl Thread {
         } else if kind == Kind::End {
             self.end_block();
         }
+    }
+
+    /// Says where a thread is started, and by which calls, which is wanted even if nothing else of
+    /// the log is.
+    fn write_fork(&self, number: u64, pc: u64) {
+        let depth = self.depth();
+        for frame in &self.frames[depth.saturating_sub(FORK_FRAMES)..depth] {
+            self.write_link(self.entered(frame.get()));
+        }
+        self.write_link([first_word(Kind::Fork, 0, number), second_word(0, pc)]);
     }
 
     /// Writes a record to the log.
@@ -651,7 +671,7 @@ impl Thread {
         });
         self.guard();
         if !self.tabled.get() {
-            start::noise();
+            start::noise(0);
         }
     }
 
@@ -663,6 +683,17 @@ impl Thread {
             self.logged.set(index + 1);
         }
         self.guard();
+    }
+
+    /// Where the innermost function that we know of has called what is running now. It may have
+    /// called a library that nobody has instrumented, and that us. The return address is the first
+    /// thing below its frame, as long as the function leaves its stack pointer where it was.
+    pub(crate) fn call_site(&self) -> Option<u64> {
+        let frame = self.frames.get(self.depth().checked_sub(1)?)?.get();
+        let own = self.stack_low.get()..self.stack_high.get().saturating_sub(8);
+        // SAFETY: it is on the thread's own stack.
+        let site = || unsafe { (frame.stack as *const u64).read_volatile() };
+        own.contains(&frame.stack).then(site).filter(|&pc| pc != 0)
     }
 
     /// The record of a function's entry. The stack pointer that we know is one call below.

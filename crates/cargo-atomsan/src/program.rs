@@ -71,7 +71,12 @@ impl Program {
                  or by gcc with -fsanitize=thread"
             ),
             Program::Instrumented | Program::OwnRuntime => {
-                format!("{name} is instrumented, but its runtime has not recorded anything")
+                format!(
+                    "{name} is instrumented, but its runtime has not recorded anything: it was not \
+                     started, or had no room for it (see `ulimit -v`, `ulimit -f` and the space \
+                     in {})",
+                    std::env::temp_dir().display()
+                )
             }
         }
     }
