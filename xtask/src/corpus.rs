@@ -142,12 +142,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     }
     std::fs::remove_dir_all(&scratch)?;
     if names.is_empty() && !quick {
-        keep(&table)?;
+        keep(START, &table)?;
     }
     Ok(())
 }
 
-/// The command line as it is installed.
+/// The executable.
 pub(crate) fn build() -> Result<PathBuf> {
     let built = Command::new("cargo")
         .args(["build", "--quiet", "--release", "-p", "cargo-atomsan"])
@@ -275,14 +275,14 @@ fn note(found: &mut Found, finding: &serde_json::Value, bug: &Bug) {
     }
 }
 
-/// Puts the table where people look for it.
-fn keep(table: &str) -> Result<()> {
+/// Puts a table where people look for it, behind the line that names it.
+pub(crate) fn keep(start: &str, table: &str) -> Result<()> {
     let path = "docs/QUALITY.md";
     let text = std::fs::read_to_string(path)?;
     let (before, rest) = text
-        .split_once(START)
+        .split_once(start)
         .ok_or("no table in docs/QUALITY.md")?;
     let (_, after) = rest.split_once(END).ok_or("no end of the table")?;
-    std::fs::write(path, format!("{before}{START}{table}{END}{after}"))?;
+    std::fs::write(path, format!("{before}{start}{table}{END}{after}"))?;
     Ok(())
 }

@@ -80,6 +80,7 @@ impl Checker {
         let next = Checker {
             events: self.events,
             spawned: self.spawned.clone(),
+            occurrences: std::mem::take(&mut self.occurrences),
             ..Checker::new(self.names.without_data(), engines, false)
         };
         let before = std::mem::replace(self, next);
@@ -128,7 +129,8 @@ impl Checker {
         }
     }
 
-    fn spawn(&mut self, child: ThreadId, site: SiteId, stack: StackId) {
+    /// Notes where a thread was started, unless that is known.
+    pub fn spawn(&mut self, child: ThreadId, site: SiteId, stack: StackId) {
         if self.names.threads().get(child.index()).is_none() {
             return;
         }

@@ -5,12 +5,12 @@
 //! only where transactions begin and end: outside of all regions, and where a region's function
 //! is left. In between, records are copied.
 
+use crate::first::First;
 use crate::live::Live;
 use crate::stream::{Make, Streaming};
 use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
-use atomsan_engines::doublechecker::log::Tx;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::doublechecker::{self, DoubleChecker};
 use atomsan_engines::engine::Stat;
@@ -20,12 +20,15 @@ use atomsan_recording::file::{Counters, Piece, Record};
 use atomsan_recording::format::{Kind, header};
 use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
-use atomsan_trace::{FunctionId, Names, Spec};
+use atomsan_trace::{FunctionId, Names, Spec, StackId};
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use std::io;
 use std::path::Path;
 use std::time::Instant;
+
+/// How many records are followed before somebody may look at what was found, more or less.
+const AT_ONCE: u64 = 1 << 20;
 
 /// What can be chosen.
 #[derive(Clone, Debug)]
@@ -36,10 +39,10 @@ pub struct Options {
     pub spec: Spec,
     /// How many bytes of logs may be kept.
     pub memory: usize,
-    /// How many transactions a component may have before the older half is forgotten.
+    /// How many transactions a component may have before everything is forgotten.
     pub component_limit: usize,
-    /// Whether this is a first run: the logs have no accesses, and components are not checked but
-    /// told ([`Follower::static_info`]).
+    /// Whether this is a first run: the logs have nothing but edges, and components are not checked
+    /// but told ([`Follower::static_info`]).
     pub first_run: bool,
     /// Whether everything that was read is kept, for [`Follower::recording`].
     pub keep_all: bool,
@@ -125,7 +128,7 @@ pub struct Follower {
     shared: HashSet<u64, FxBuildHasher>,
     kept: Kept,
     records: u64,
-    found: StaticInfo,
+    first: Option<First>,
     pub(crate) demotion: Demotion,
     /// If other engines check than the one for components: all events, as they come.
     pub(crate) streaming: Option<Streaming>,
@@ -153,7 +156,8 @@ impl Follower {
         };
         Ok(Some(Follower {
             checker: Checker::new(Names::new(options.spec.clone()), engine(), false),
-            transactions: Transactions::new(!options.first_run),
+            transactions: Transactions::default(),
+            first: options.first_run.then(First::default),
             options,
             live,
             maps: String::new(),
@@ -163,7 +167,6 @@ impl Follower {
             shared: HashSet::default(),
             kept: Kept::default(),
             records: 0,
-            found: StaticInfo::default(),
             demotion: Demotion::default(),
             streaming: None,
         }))
@@ -208,7 +211,10 @@ impl Follower {
 
     /// Follows all logs as far as they are written now; whether there was anything.
     pub fn advance(&mut self) -> io::Result<bool> {
-        let before = self.records;
+        if let Some(first) = &mut self.first {
+            return first.advance(&mut self.live, &self.options);
+        }
+        let start = self.records;
         self.see_threads()?;
         let slots = self.threads.len();
         // Chunks have positions in the order in which they were handed out, so what is furthest
@@ -217,6 +223,7 @@ impl Follower {
         while let Some(slot) = (1..slots)
             .filter(|&slot| self.live.has_more(slot))
             .min_by_key(|&slot| self.live.position(slot))
+            .filter(|_| self.records - start < AT_ONCE)
         {
             let before = self.live.position(slot);
             self.follow(slot)?;
@@ -224,7 +231,7 @@ impl Follower {
                 break;
             }
         }
-        let news = self.records > before;
+        let news = self.records > start;
         if self.streaming.is_some() {
             self.stream_on(Instant::now());
         } else if !news {
@@ -251,13 +258,17 @@ impl Follower {
         if heavy || self.transactions.is_due() {
             self.check();
         }
-        if heavy {
-            self.transactions.tidy(most);
+        if heavy && self.transactions.tidy(most) {
+            let words = self.cut();
+            self.transactions.counts.forgotten += words as u64 / 2;
         }
     }
 
     /// The program has ended, and so do all transactions that are open.
     pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(first) = &mut self.first {
+            return first.finish(&mut self.live, &self.options);
+        }
         while self.advance()? {}
         if self.streaming.is_some() {
             self.finish_stream();
@@ -440,11 +451,22 @@ impl Follower {
                 self.look(slot, record);
                 self.keep(slot, record, words);
             }
+            Kind::Fork => {
+                if let Some(translator) = &mut self.translator {
+                    let calls = thread.calls.frames.iter().rev().map(|frame| frame.0);
+                    let calls = std::iter::once(record.pc()).chain(calls);
+                    let (child, site) = translator.fork(record.subject, calls);
+                    self.checker.define(&mut translator.take());
+                    self.checker.spawn(child, site, StackId::EMPTY);
+                }
+                self.keep(slot, record, words);
+            }
             Kind::ThreadName => {
-                let translator = self.translator.as_mut();
-                let named = translator.and_then(|one| one.name_thread(record));
-                if let Some((thread, name)) = named {
-                    self.checker.rename_thread(thread, &name);
+                if let Some(translator) = &mut self.translator {
+                    translator.name_thread(record);
+                    for (thread, name) in translator.take_renamed() {
+                        self.checker.rename_thread(thread, &name);
+                    }
                 }
             }
             Kind::End => {
@@ -546,23 +568,8 @@ impl Follower {
 
     /// Checks the components that there are, if they are new.
     fn check(&mut self) {
-        let mut words = 0;
+        let (mut words, mut largest) = (0, 0);
         for component in self.transactions.components() {
-            if self.options.first_run {
-                let names = self.checker.names();
-                for region in self.transactions.regions(&component) {
-                    match region {
-                        Some(region) => {
-                            let name = names.function_name(region);
-                            self.found.regions.insert((&*name).into());
-                        }
-                        None => self.found.unary = true,
-                    }
-                }
-                words += 64 * component.len();
-                self.limit(&component);
-                continue;
-            }
             let recording = Recording::of_pieces(self.transactions.logs(&component), "");
             words += recording.len() / 8;
             let Some(translator) = &mut self.translator else {
@@ -572,23 +579,25 @@ impl Follower {
             self.checker.renew(engine());
             self.checker.batch(&mut batch);
             self.checker.finish();
-            self.limit(&component);
+            largest = largest.max(component.len());
+        }
+        if largest > self.options.component_limit {
+            self.cut();
         }
         self.transactions.checked(words);
         self.demote();
     }
 
-    /// Forgets the older half of a component that is too large.
-    fn limit(&mut self, component: &[Tx]) {
-        if component.len() > self.options.component_limit {
-            let old = component.len() - self.options.component_limit / 2;
-            self.transactions.retire(&component[..old]);
-        }
+    /// Forgets everything that was before now; how many words it were.
+    fn cut(&mut self) -> usize {
+        let live = &self.live;
+        self.transactions.cut(|slot| live.position(slot))
     }
 
     /// What a first run tells the second.
-    pub fn static_info(&self) -> &StaticInfo {
-        &self.found
+    pub fn static_info(&self) -> StaticInfo {
+        let first = self.first.as_ref();
+        first.map(|first| first.found.clone()).unwrap_or_default()
     }
 
     /// What has been found so far.
@@ -609,7 +618,10 @@ impl Follower {
                 window: counter(header::SHADOW),
                 exited: counter(header::EXITED) != 0,
             },
-            records: self.records,
+            records: self
+                .first
+                .as_ref()
+                .map_or(self.records, |first| first.edges),
             forgotten: self.transactions.counts.forgotten,
         }
     }
@@ -617,6 +629,13 @@ impl Follower {
     /// What was counted.
     pub fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
+        if let Some(first) = &self.first {
+            return vec![
+                stat("IDG edges", first.edges),
+                stat("ICD SCCs", first.components),
+                stat("waits of the program", self.live.counter(header::WAITS)),
+            ];
+        }
         let counts = &self.transactions.counts;
         if self.streaming.is_some() {
             let engines = self.checker.runs().iter();
@@ -649,6 +668,6 @@ impl Follower {
 
     /// The memory map of the process.
     pub fn maps(&self) -> &str {
-        &self.maps
+        self.first.as_ref().map_or(&self.maps, First::maps)
     }
 }

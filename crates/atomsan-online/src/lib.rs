@@ -19,9 +19,11 @@
 //! # Why that is the verdict of the whole recording
 //!
 //! A cycle of dependences is a cycle of edges, so it is inside of a component when the last of its
-//! transactions ends. A dependence between two transactions of the component that goes through a
-//! third one goes through one of the component as well. So the component by itself has the cycles
-//! that it has in the whole.
+//! transactions ends. In which order two accesses of the component were is told by edges, but not by
+//! one from the one to the other: where the program knows of an order already, by way of other
+//! threads, it writes no further edge. All transactions on that way are in the component, if those
+//! that are still open count too; so their logs, as far as they go, are looked at as well. So the
+//! component by itself has the cycles that it has in the whole, and no others.
 //!
 //! # Other engines
 //!
@@ -33,10 +35,11 @@
 //! * Where an inlined function begins and ends is told by shared accesses only (`calls` of
 //!   `atomsan-recording`). Here, memory counts as shared from the moment that a second thread
 //!   touches it. Before, an inlined region is not cut where it should be.
-//! * A component with more transactions than [`Options::component_limit`] forgets the older half.
-//! * When what is kept exceeds [`Options::memory`], the oldest is forgotten ([`Summary::forgotten`]).
+//! * When a component has more transactions than [`Options::component_limit`], or what is kept exceeds
+//!   [`Options::memory`] ([`Summary::forgotten`]), all that was before is forgotten.
 #![forbid(unsafe_code)]
 
+mod first;
 mod follow;
 mod live;
 mod stream;

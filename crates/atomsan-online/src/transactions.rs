@@ -107,8 +107,6 @@ pub(crate) struct Transactions {
     unchecked: usize,
     /// How much the components had that were checked last.
     checked: usize,
-    /// Whether accesses are kept at all.
-    logging: bool,
     pub(crate) counts: Counts,
 }
 
@@ -124,13 +122,6 @@ pub(crate) struct Counts {
 const LEAST_LIMIT: usize = 1 << 16;
 
 impl Transactions {
-    pub(crate) fn new(logging: bool) -> Transactions {
-        Transactions {
-            logging,
-            ..Transactions::default()
-        }
-    }
-
     pub(crate) fn resize(&mut self, slots: usize) {
         if self.slots.len() < slots {
             self.slots.resize_with(slots, Slot::default);
@@ -144,7 +135,7 @@ impl Transactions {
     /// Whether what the open transaction logs may be needed.
     pub(crate) fn keeps(&self, slot: usize) -> bool {
         let slot = &self.slots[slot];
-        self.logging && (slot.region.is_some() || slot.open.is_some())
+        slot.region.is_some() || slot.open.is_some()
     }
 
     /// Keeps words of a log.
@@ -298,7 +289,7 @@ impl Transactions {
     /// The components that have a transaction which has ended since the last time.
     pub(crate) fn components(&mut self) -> Vec<Vec<Tx>> {
         self.unchecked = 0;
-        let components = self.idg.components();
+        let components = self.idg.components_with_open();
         self.counts.components += components.len() as u64;
         let members = |component| {
             self.idg.select(component);
@@ -311,7 +302,13 @@ impl Transactions {
     pub(crate) fn logs(&self, component: &[Tx]) -> impl Iterator<Item = Piece<'_>> {
         component
             .iter()
-            .filter_map(|tx| self.ranges.get(tx.index()))
+            .filter_map(|&tx| {
+                let transaction = self.idg.get(tx)?;
+                match transaction.ended {
+                    Some(_) => self.ranges.get(tx.index()),
+                    None => Some(&self.slots.get(transaction.thread.index())?.range),
+                }
+            })
             .flat_map(|range| {
                 range.parts.iter().map(|part| Piece {
                     slot: range.slot,
@@ -321,13 +318,6 @@ impl Transactions {
                     words: &part.words,
                 })
             })
-    }
-
-    /// The regions of a component; `None` for unary transactions.
-    pub(crate) fn regions(&self, component: &[Tx]) -> impl Iterator<Item = Option<FunctionId>> {
-        component
-            .iter()
-            .filter_map(|&tx| self.idg.get(tx).map(|tx| tx.region))
     }
 
     /// Whether enough has ended since components were looked for: as much as they had then, so that
@@ -341,29 +331,39 @@ impl Transactions {
         self.checked = words;
     }
 
-    /// Forgets transactions of a component.
-    pub(crate) fn retire(&mut self, old: &[Tx]) {
-        self.idg.retire_all(old);
-        for tx in old {
-            let mut range = std::mem::take(&mut self.ranges[tx.index()]);
-            self.drop_range(&mut range);
-        }
-    }
-
     /// Whether [`Transactions::tidy`] has something to do.
     pub(crate) fn is_heavy(&self, most: usize) -> bool {
         self.kept + 64 * self.nodes >= self.limit.max(LEAST_LIMIT) || self.kept > most
     }
 
-    /// Drops what can be in no cycle any more; if what is left is more than `most` words, the
-    /// oldest of that.
-    pub(crate) fn tidy(&mut self, most: usize) {
+    /// Drops what can be in no cycle any more; whether what is left is more than `most` words.
+    pub(crate) fn tidy(&mut self, most: usize) -> bool {
         self.sweep();
-        if self.kept > most {
-            self.forget(most / 2);
-            self.sweep();
-        }
         self.limit = 2 * (self.kept + 64 * self.nodes);
+        self.kept > most
+    }
+
+    /// Forgets everything, and goes on from where each slot is now: what is open begins there. To
+    /// forget some transactions and keep others would not do: if `A` is before `X` and `X` before
+    /// `B`, and `X` is forgotten, nothing says any more that `A` is before `B`, and their logs could
+    /// be put in an order that never was. What comes from now on cannot be before anything
+    /// that is forgotten. Components must have been looked for. Returns how many words it were.
+    pub(crate) fn cut(&mut self, now: impl Fn(usize) -> u64) -> usize {
+        let kept = self.kept;
+        for at in 0..self.slots.len() {
+            let mut range = std::mem::take(&mut self.slots[at].range);
+            self.drop_range(&mut range);
+            self.slots[at] = Slot {
+                start: now(at),
+                region: self.slots[at].region,
+                range,
+                ..Slot::default()
+            };
+        }
+        let all: Vec<Tx> = self.idg.transactions().map(|(tx, _)| tx).collect();
+        self.idg.retire_all(&all);
+        self.sweep();
+        kept
     }
 
     fn sweep(&mut self) {
@@ -385,39 +385,6 @@ impl Transactions {
                 let mut range = std::mem::take(&mut self.ranges[at]);
                 self.drop_range(&mut range);
             }
-        }
-    }
-
-    /// Forgets the oldest parts until at most so many words are left.
-    fn forget(&mut self, most: usize) {
-        let mut parts: Vec<(u64, bool, usize, usize)> = Vec::new();
-        for (at, range) in self.ranges.iter().enumerate() {
-            let weights = range.parts.iter();
-            parts.extend(weights.map(|part| (part.position, false, at, part.words.len())));
-        }
-        for (at, slot) in self.slots.iter().enumerate() {
-            let weights = slot.range.parts.iter();
-            parts.extend(weights.map(|part| (part.position, true, at, part.words.len())));
-        }
-        parts.sort_unstable();
-        for (position, open, at, words) in parts {
-            if self.kept <= most {
-                return;
-            }
-            self.counts.forgotten += words as u64 / 2;
-            let mut range = Range::default();
-            let of = if open {
-                &mut self.slots[at].range
-            } else {
-                &mut self.ranges[at]
-            };
-            if let Some(index) = of.parts.iter().position(|part| part.position == position) {
-                range.parts.push(of.parts.remove(index));
-            }
-            if let Some(next) = of.parts.first_mut() {
-                next.previous = 0;
-            }
-            self.drop_range(&mut range);
         }
     }
 }

@@ -11,6 +11,7 @@
 //!   inside of them.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
 //! * [`own_models`]: what a user says of further ones.
+//! * [`answers`]: what a program that runs is told of its functions.
 //! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
 //! * [`sharing`]: which memory threads share, while a program runs.
@@ -19,8 +20,11 @@
 //! * [`events`]: all of it put together.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod atomics;
 pub mod cells;
+#[cfg(test)]
+mod damage;
 pub mod events;
 pub mod file;
 #[path = "../../atomsan-rt/src/format.rs"]
@@ -29,6 +33,7 @@ pub mod handover;
 pub mod models;
 pub mod order;
 pub mod own_models;
+mod positions;
 pub mod sharing;
 pub mod symbols;
 mod types;

@@ -94,7 +94,7 @@ macro_rules! releasing {
             step(Kind::Release, lock, pc);
             // SAFETY: the program's own call.
             let result = unsafe { real::$real(lock) };
-            start::noise();
+            start::noise(pc);
             result
         }
     )*};

@@ -49,6 +49,7 @@ pub(crate) mod number {
     pub(crate) const MADVISE: usize = 28;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
+    pub(crate) const KILL: usize = 62;
     pub(crate) const FTRUNCATE: usize = 77;
     pub(crate) const GETRLIMIT: usize = 97;
     pub(crate) const UNLINK: usize = 87;
@@ -248,6 +249,14 @@ pub(crate) fn process_id() -> u64 {
     unsafe { syscall(number::GETPID, [0; 6]) as u64 }
 }
 
+/// Whether there is a process with this number; it may have ended without anybody having noticed.
+pub(crate) fn is_there(process: usize) -> bool {
+    const NO_SUCH_PROCESS: isize = -3;
+    // SAFETY: no memory is involved, and no signal is sent.
+    let result = unsafe { syscall(number::KILL, [process, 0, 0, 0, 0, 0]) };
+    result != NO_SUCH_PROCESS
+}
+
 /// Ends the process at once.
 pub(crate) fn exit_process(status: i32) -> ! {
     loop {
@@ -348,6 +357,22 @@ pub(crate) unsafe fn compare_exchange_16(at: *mut u128, old: u128, new: u128) ->
     u128::from(high) << 64 | u128::from(low)
 }
 
+/// # Safety
+/// As `read_unaligned`.
+#[inline(always)]
+unsafe fn load<T: Copy>(from: *const u8) -> T {
+    // SAFETY: the caller vouches for it.
+    unsafe { from.cast::<T>().read_unaligned() }
+}
+
+/// # Safety
+/// As `write_unaligned`.
+#[inline(always)]
+unsafe fn store<T: Copy>(to: *mut u8, value: T) {
+    // SAFETY: the caller vouches for it.
+    unsafe { to.cast::<T>().write_unaligned(value) };
+}
+
 /// Copies bytes without libc, whose `memcpy` is ours too; the ranges may overlap.
 ///
 /// # Safety
@@ -357,7 +382,26 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: the caller vouches for both ranges. The direction flag is clear on entry to every
     // function and is cleared again after a copy downwards.
     unsafe {
-        if (to as usize).wrapping_sub(from as usize) >= len {
+        if len <= 32 {
+            // Everything is read before anything is written.
+            if len >= 16 {
+                let (first, last) = (load::<u128>(from), load::<u128>(from.add(len - 16)));
+                store(to, first);
+                store(to.add(len - 16), last);
+            } else if len >= 8 {
+                let (first, last) = (load::<u64>(from), load::<u64>(from.add(len - 8)));
+                store(to, first);
+                store(to.add(len - 8), last);
+            } else {
+                let mut bytes = [0u8; 8];
+                for (at, byte) in bytes.iter_mut().enumerate().take(len) {
+                    *byte = from.add(at).read_volatile();
+                }
+                for (at, byte) in bytes.iter().enumerate().take(len) {
+                    to.add(at).write_volatile(*byte);
+                }
+            }
+        } else if (to as usize).wrapping_sub(from as usize) >= len {
             asm!(
                 "rep movsb",
                 inout("rcx") len => _,

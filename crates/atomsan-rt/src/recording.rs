@@ -27,8 +27,14 @@ static SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
+/// There is a follower.
+const FOLLOWED: u64 = 1;
+/// After so many steps, it is looked whether the follower is still there.
+const LOOK: u32 = 100;
 /// The follower has been given up.
 const GONE: u64 = 2;
+/// The process that follows; 0 if there is none.
+static FOLLOWER: AtomicUsize = AtomicUsize::new(0);
 
 /// A chunk of a log that was handed out.
 pub(crate) struct Chunk {
@@ -38,12 +44,15 @@ pub(crate) struct Chunk {
     pub(crate) position: u64,
 }
 
-/// Starts the recording of this process in a new file, of `size` bytes at most.
+/// Starts the recording of this process in a new file, of `size` bytes at most. The process
+/// `follower` follows it, if that is not 0.
 ///
 /// # Safety
 /// `path` must end with a zero byte, and no other thread may be recording: this is called once at
 /// the start of the process, and in a child of `fork`, which has one thread.
-pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool {
+pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool {
+    let followed = follower != 0;
+    FOLLOWER.store(follower, Ordering::Relaxed);
     // SAFETY: the caller vouches for the path.
     let fd = unsafe { platform::open(path, true) };
     if fd < 0 {
@@ -54,7 +63,7 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, followed: bool) -> bool 
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let ring = || platform::allocate_file(at, RETURNED_RING, RING_LEN * 8);
+    let ring = || platform::allocate_file(at, RETURNED_RING, HEADER_SIZE - RETURNED_RING);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -102,8 +111,20 @@ pub(crate) fn position(slot: u32) -> &'static AtomicU64 {
     slot_entry(slot, entry::POSITION)
 }
 
-fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
+/// A word of a slot's entry.
+#[inline]
+pub(crate) fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
     counter(SLOT_ENTRIES + (slot as usize).min(SLOTS) * ENTRY_SIZE + field)
+}
+
+/// Whether a follower is there, as far as is known.
+pub(crate) fn is_followed() -> bool {
+    counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
+}
+
+/// Nobody waits for the follower any more.
+pub(crate) fn give_up() {
+    counter(header::FOLLOWED).store(GONE, Ordering::Relaxed);
 }
 
 /// A fresh part of the file, `size` bytes; its offset.
@@ -242,8 +263,11 @@ fn room() -> Option<usize> {
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
+        if turn.is_multiple_of(LOOK) && !platform::is_there(FOLLOWER.load(Ordering::Relaxed)) {
+            break;
+        }
     }
-    followed.store(GONE, Ordering::Relaxed);
+    give_up();
     None
 }
 

@@ -80,6 +80,40 @@ pub(crate) fn word(address: usize) -> &'static AtomicU64 {
     unsafe { &*BASE.load(Ordering::Relaxed).byte_add(offset) }
 }
 
+/// The words of `len` granules from an address on, if they lie beside each other.
+#[inline(always)]
+fn words(address: usize, len: usize) -> Option<&'static [AtomicU64]> {
+    let mask = MASK.load(Ordering::Acquire);
+    let offset = address & mask;
+    if offset + 8 * len > mask {
+        return None;
+    }
+    // SAFETY: as in `word`; all of them are inside of the reservation.
+    Some(unsafe {
+        let first = BASE.load(Ordering::Relaxed).byte_add(offset);
+        core::slice::from_raw_parts(first, len)
+    })
+}
+
+/// How many of `len` granules, from an aligned address on, have words like that.
+#[inline(always)]
+pub(crate) fn count(address: usize, len: usize, like: impl Fn(u64) -> bool) -> usize {
+    let words = words(address, len).unwrap_or_default();
+    let unlike = |word: &AtomicU64| !like(word.load(Ordering::Relaxed));
+    words.iter().position(unlike).unwrap_or(words.len())
+}
+
+/// Visits the words of a few bytes at `address`.
+#[inline(always)]
+pub(crate) fn each(address: usize, len: usize, visit: impl FnMut(&AtomicU64)) {
+    let first = address & !7;
+    let granules = (address + len - first).div_ceil(8);
+    words(first, granules)
+        .unwrap_or_default()
+        .iter()
+        .for_each(visit);
+}
+
 const PAGE: usize = 4096;
 
 /// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
@@ -111,6 +145,14 @@ pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&Atom
 #[inline(always)]
 fn each_known_of_few(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
     let (mut at, end) = (address & !7, address.saturating_add(len));
+    if let Some(words) = words(at, (end - at).div_ceil(8)) {
+        for word in words {
+            if word.load(Ordering::Relaxed) != 0 {
+                visit(word);
+            }
+        }
+        return;
+    }
     while at < end {
         let word = word(at);
         if word.load(Ordering::Relaxed) != 0 {

@@ -8,9 +8,9 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
-//! | `ATOMSAN_FOLLOWED` | 1 if the directory is watched by a process that follows the recordings |
+//! | `ATOMSAN_FOLLOWED` | the process that watches the directory and follows the recordings; 0 if there is none |
 //! | `ATOMSAN_LOGS` | 0 if calls and edges are recorded, but no accesses |
-//! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run |
+//! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run; after more where it seldom is |
 //! | `ATOMSAN_NOISE_SEED` | a number; another one is another noise |
 
 use crate::alone::{self, PathBuffer, join};
@@ -39,31 +39,51 @@ const DEFAULT_MEMORY: usize = 4 << 30;
 static NOISE: AtomicU64 = AtomicU64::new(0);
 
 /// Lets other threads in where a step has been made, now and then, so that more than one schedule
-/// is seen.
+/// is seen. `place` is where in the program that is; 0 if it does not matter.
 #[inline]
-pub(crate) fn noise() {
+pub(crate) fn noise(place: u64) {
     let every = NOISE.load(Ordering::Relaxed);
     if every > 0 {
-        make_noise(every);
+        make_noise(every, place);
     }
 }
 
 /// What the noise of this run starts from.
 static SEED: AtomicU64 = AtomicU64::new(0);
 
+/// A place is rare until it has been passed so often: what happens seldom goes wrong seldom, so it gets
+/// more noise, and others more time. There are few such moments, so they cost little.
+const RARE: u8 = 4;
+
 #[cold]
-fn make_noise(every: u64) {
+fn make_noise(every: u64, place: u64) {
     static TURN: AtomicU64 = AtomicU64::new(0);
     let turn = TURN.fetch_add(1, Ordering::Relaxed);
     let dice = spread(turn ^ SEED.load(Ordering::Relaxed));
+    // The first thread is busy starting the others: it should not be late with that.
+    let first = thread::current().is_some_and(|thread| thread.number.get() == 0);
+    let rare = place != 0 && !first && is_rare(place);
+    let every = if rare { 2 } else { every };
     if dice >> 32 >= (1 << 32) / every {
         return;
     }
     // Others need more or less time to get where it hurts.
     match dice & 3 {
         0 => platform::yield_now(),
+        _ if rare => platform::sleep_microseconds((100 << (dice >> 2 & 3)) + (dice >> 4) % 100),
         _ => platform::sleep_microseconds(10 + (dice >> 2) % 100),
     }
+}
+
+/// Whether a place has seldom been passed so far. Places may share a count.
+fn is_rare(place: u64) -> bool {
+    static PASSED: [AtomicU8; 1024] = [const { AtomicU8::new(0) }; 1024];
+    let passed = &PASSED[spread(place) as usize % PASSED.len()];
+    let before = passed.load(Ordering::Relaxed);
+    if before < RARE {
+        passed.store(before + 1, Ordering::Relaxed);
+    }
+    before < RARE
 }
 
 /// A number that has nothing to do with its neighbours, so that noise does not fall into step with
@@ -234,9 +254,9 @@ fn open_recording() -> bool {
     let Some(path) = new_recording_path(&mut path) else {
         return false;
     };
-    let followed = variable(b"ATOMSAN_FOLLOWED") == Some(b"1");
+    let follower = variable(b"ATOMSAN_FOLLOWED").and_then(number).unwrap_or(0);
     // SAFETY: the path ends with a zero byte, and nobody records yet.
-    let open = unsafe { recording::open(path.as_ptr().cast(), memory, followed) };
+    let open = unsafe { recording::open(path.as_ptr().cast(), memory, follower) };
     if open {
         recording::write_maps();
     }

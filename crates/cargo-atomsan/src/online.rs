@@ -7,17 +7,19 @@
 use crate::document::{About, document};
 use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
+use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, products};
+use crate::{child, last, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_online::{Follower, Options};
-use atomsan_recording::Options as Sources;
+use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 /// Room for logs on their way from the program to the check.
@@ -135,8 +137,25 @@ impl Watch<'_> {
         Ok(())
     }
 
+    /// Says in a line each where other threads matter, as far as that is new.
+    fn tell_yields(&mut self) -> anyhow::Result<()> {
+        for process in self.processes.values() {
+            let mut products = Products::default();
+            products.add(process.follower.checker())?;
+            for place in products.places() {
+                if self.told.insert(place.clone()) {
+                    anstream::eprintln!("atomsan: while it runs: other threads matter at {place}");
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Says in a line each what has been found since the last time, and keeps it.
     fn tell(&mut self) -> anyhow::Result<()> {
+        if self.args.asks_for_yields() {
+            return self.tell_yields();
+        }
         let mut news = false;
         for process in self.processes.values_mut() {
             let violations = process.violations();
@@ -161,7 +180,7 @@ impl Watch<'_> {
         for process in self.processes.values_mut() {
             let follower = &mut process.follower;
             follower.finish()?;
-            outcome.first_run.unite(follower.static_info().clone());
+            outcome.first_run.unite(follower.static_info());
             if self.args.asks_for_yields() {
                 outcome.add_density(&follower.stats());
             }
@@ -172,6 +191,9 @@ impl Watch<'_> {
             }
             let (counters, records) = (process.counters(), follower.summary().records);
             outcome.seen.add(&counters, records);
+            outcome
+                .seen
+                .warn(counters.pid, process.warning().into_iter().collect());
             outcome
                 .documents
                 .push(process.document(self.args, self.started));
@@ -207,6 +229,13 @@ impl Process {
         counters
     }
 
+    /// What a reader of the result must know.
+    fn warning(&self) -> Option<String> {
+        self.before.as_ref()?;
+        let warning = "the check started over, because there were too many variables for --memory";
+        Some(warning.to_owned())
+    }
+
     /// What has been found so far.
     fn document(&self, args: &recorded::Args, started: Instant) -> Document {
         let counters = self.counters();
@@ -232,9 +261,7 @@ impl Process {
             let (file, process) = (document.file.clone(), document.process);
             document = unite(vec![before.clone(), document], products::unite);
             (document.file, document.process, document.merged) = (file, process, None);
-            let parts =
-                "the check started over, because there were too many variables for --memory";
-            document.warnings.push(parts.to_owned());
+            document.warnings.extend(self.warning());
         }
         document.events = self.follower.summary().records;
         document
@@ -257,7 +284,8 @@ fn compare(
     args: &recorded::Args,
 ) -> anyhow::Result<()> {
     let recording = follower.recording();
-    let offline = recorded::check(&recording, sources, spec, args, None, |_| {})?;
+    let mut events = Events::new(&recording, args.options(sources));
+    let offline = pass::check(&mut events, spec, args, None, &AtomicU64::new(0))?;
     let culprits = |checker: &Checker| -> Vec<String> {
         let mut culprits: Vec<String> = document(checker, About::nothing())
             .findings

@@ -240,7 +240,9 @@ pub(crate) fn tell(
 ) -> bool {
     let mut news = false;
     for report in &document.findings {
-        if is_shown(report, args) && told.insert(report.fingerprint.clone()) {
+        let known = report.prints().any(|print| told.contains(print));
+        told.extend(report.prints().map(str::to_owned));
+        if is_shown(report, args) && !known {
             news = true;
             let culprit = &report.culprit;
             let lines: Vec<String> = culprit.lines.iter().map(u32::to_string).collect();

@@ -49,6 +49,12 @@ impl Products {
         Ok(())
     }
 
+    /// The places of the yields, for a person.
+    pub(crate) fn places(&self) -> Vec<String> {
+        let places = self.yields.iter().flat_map(|yields| yields.places.keys());
+        places.map(named).collect()
+    }
+
     /// Writes them where the flags say, and the yields for a person unless `quiet`.
     pub(crate) fn write(&self, flags: &Flags, out: &mut Output, quiet: bool) -> anyhow::Result<()> {
         if let (Some(path), Some(info)) = (&flags.first_run, &self.first_run) {

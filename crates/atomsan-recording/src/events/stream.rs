@@ -35,7 +35,7 @@ use crate::order::Edges;
 use crate::sharing::Sharing;
 use crate::symbols::Symbols;
 use crate::whose::Options;
-use atomsan_trace::{Batch, SiteId};
+use atomsan_trace::{Batch, SiteId, ThreadId};
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use std::collections::{BTreeMap, VecDeque};
@@ -220,6 +220,11 @@ impl Stream {
         });
     }
 
+    /// Threads that were named after they were known, since the last time.
+    pub fn take_renamed(&mut self) -> Vec<(ThreadId, String)> {
+        self.translator.take_renamed()
+    }
+
     /// Whether there are so many names that the stream should start over.
     pub fn is_full(&self) -> bool {
         let Translator {
@@ -281,12 +286,11 @@ impl Translator {
             site: SiteId::UNKNOWN,
             op,
         };
-        // The entry point may not have been told yet.
-        if thread.held_back.is_none() {
-            let open = thread.open.iter().flatten();
-            let enter = |&function| event(Op::Enter(function));
-            self.batch.events.extend(open.map(enter));
-        }
+        // The last of them may not have been told yet.
+        let open = thread.open.iter().flatten();
+        let told = open.clone().count().saturating_sub(thread.entering.len());
+        let enter = |&function| event(Op::Enter(function));
+        self.batch.events.extend(open.take(told).map(enter));
         let held = std::mem::take(&mut thread.held);
         let mut shared = std::mem::take(&mut thread.shared);
         for old in held {

@@ -5,12 +5,18 @@ use crate::support::{Said, command, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-fn compile(directory: &Path, name: &str) -> PathBuf {
-    let program = directory.join(name);
-    let source = root().join("tests/programs/c").join(format!("{name}.c"));
+pub(crate) fn compile(directory: &Path, name: &str) -> PathBuf {
+    compile_with(directory, &format!("c/{name}"), &[])
+}
+
+/// Of any folder, with further options.
+pub(crate) fn compile_with(directory: &Path, name: &str, options: &[&str]) -> PathBuf {
+    let source = root().join("tests/programs").join(format!("{name}.c"));
+    let program = directory.join(source.file_stem().unwrap());
     let mut compiler = command();
     compiler
         .args(["cc", "-O1"])
+        .args(options)
         .arg(&source)
         .arg("-o")
         .arg(&program);
@@ -18,7 +24,8 @@ fn compile(directory: &Path, name: &str) -> PathBuf {
     program
 }
 
-fn names() -> Vec<String> {
+/// The programs in C.
+pub(crate) fn names() -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(root().join("tests/programs/c"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -29,7 +36,7 @@ fn names() -> Vec<String> {
     names
 }
 
-fn run(program: &Path, arguments: &[&str]) -> Said {
+pub(crate) fn run(program: &Path, arguments: &[&str]) -> Said {
     let mut run = command();
     run.arg("run").args(arguments).arg(program);
     run.output().unwrap().into()

@@ -1,5 +1,6 @@
 //! Small programs in pairs, compiled, run and checked: the wrong one has the finding that
-//! its first lines announce (`finding: FUNCTION LINE LINE`), the right one has none.
+//! its first lines announce (`finding: FUNCTION LINE LINE`, and a rank if it matters), the right one
+//! has none, or one that says that it is no mistake by its rank.
 //!
 //! What is observed depends on the schedule, so a wrong program gets several runs; a right one
 //! must be silent in each.
@@ -10,7 +11,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const RUNS: usize = 8;
+/// Within so many noisy runs, a mistake is seen.
+const RUNS: usize = 20;
+/// So often a right program is silent.
+const SILENT: usize = 4;
 
 fn programs(language: &str, ending: &str) -> Vec<PathBuf> {
     let directory = root().join("tests/programs").join(language);
@@ -31,7 +35,7 @@ fn succeeds(command: &mut Command) {
 }
 
 /// What the source announces.
-fn expected(source: &Path) -> Option<(String, [u64; 2])> {
+fn expected(source: &Path) -> Option<(Found, Option<String>)> {
     let text = fs::read_to_string(source).unwrap();
     let line = text
         .lines()
@@ -39,11 +43,15 @@ fn expected(source: &Path) -> Option<(String, [u64; 2])> {
     let mut words = line.split_whitespace();
     let function = words.next().unwrap().to_owned();
     let mut number = || words.next().unwrap().parse().unwrap();
-    Some((function, [number(), number()]))
+    let lines = [number(), number()];
+    Some(((function, lines), words.next().map(str::to_owned)))
 }
 
-/// Runs a program once; its findings as function and lines.
-fn findings(program: &Path) -> Vec<(String, [u64; 2])> {
+/// A finding, as function and lines.
+type Found = (String, [u64; 2]);
+
+/// Runs a program once; its findings and their ranks.
+fn findings(program: &Path) -> Vec<(Found, String)> {
     let output = command()
         .args(["run", "--noise", "--json"])
         .arg(program)
@@ -71,10 +79,9 @@ fn findings(program: &Path) -> Vec<(String, [u64; 2])> {
             let culprit = &finding["culprit"];
             let lines = culprit["lines"].as_array().unwrap();
             let line = |at: usize| lines.get(at).or(lines.last()).unwrap().as_u64().unwrap();
-            (
-                culprit["function"].as_str().unwrap().to_owned(),
-                [line(0), line(1)],
-            )
+            let function = culprit["function"].as_str().unwrap().to_owned();
+            let rank = finding["rank"].as_str().unwrap().to_owned();
+            ((function, [line(0), line(1)]), rank)
         })
         .collect()
 }
@@ -83,17 +90,19 @@ fn check(source: &Path, program: &Path) {
     let name = source.display();
     match expected(source) {
         None => {
-            for _ in 0..RUNS / 2 {
+            for _ in 0..SILENT {
                 assert_eq!(findings(program), [], "{name}");
             }
         }
-        Some(expected) => {
+        Some((expected, rank)) => {
             let found = (0..RUNS)
                 .map(|_| findings(program))
                 .find(|found| !found.is_empty())
                 .unwrap_or_default();
             assert!(!found.is_empty(), "{name}: not found in {RUNS} runs");
+            let (found, ranks): (Vec<_>, Vec<_>) = found.into_iter().unzip();
             assert_eq!(found, [expected], "{name}: one mistake, one finding");
+            assert!(rank.is_none_or(|rank| ranks == [rank]), "{name}: {ranks:?}");
         }
     }
 }

@@ -1,0 +1,32 @@
+// Each thread looks and acts once, under the lock.
+#include <pthread.h>
+
+enum { SEATS = 4 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int seats = SEATS;
+static int sold;
+
+static __attribute__((noinline)) int take_seat(void) {
+    int left;
+    pthread_mutex_lock(&lock);
+    left = seats;
+    if (left > 0) {
+        seats = left - 1;
+        sold++;
+    }
+    pthread_mutex_unlock(&lock);
+    return left > 0;
+}
+
+static void *customer(void *unused) {
+    take_seat();
+    return unused;
+}
+
+int main(void) {
+    pthread_t customers[2];
+    for (int i = 0; i < 2; i++) pthread_create(&customers[i], 0, customer, 0);
+    for (int i = 0; i < 2; i++) pthread_join(customers[i], 0);
+    return 0;
+}
