@@ -25,9 +25,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         (arguments.iter()).partition(|argument| argument.starts_with('-'));
     let scratch = std::env::temp_dir().join(format!("atomsan-corpus-{}", std::process::id()));
     let done = match options.as_slice() {
-        [] => drivers::run(&atomsan()?, &scratch, &names),
-        ["--quick"] => drivers::quick(&atomsan()?, &scratch),
-        ["--suites"] => suites::run(&atomsan()?, &scratch, &names),
+        [] => drivers::run(&atomsan(build)?, &scratch, &names),
+        ["--quick"] => drivers::quick(&atomsan(build_quickly)?, &scratch),
+        ["--suites"] => suites::run(&atomsan(build)?, &scratch, &names),
         _ => return Err("there is --quick, --suites, and names of drivers or crates".into()),
     };
     if scratch.is_dir() {
@@ -36,23 +36,37 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     done
 }
 
-fn atomsan() -> Result<PathBuf> {
-    if let Some(given) = std::env::var_os("ATOMSAN") {
-        return Ok(std::fs::canonicalize(given)?);
+/// The executable: the given one, or a new one.
+fn atomsan(build: fn() -> Result<PathBuf>) -> Result<PathBuf> {
+    match std::env::var_os("ATOMSAN") {
+        Some(given) => Ok(std::fs::canonicalize(given)?),
+        None => build(),
     }
-    build()
 }
 
-/// Builds the executable.
+/// Builds the executable as it is released.
 pub(crate) fn build() -> Result<PathBuf> {
-    let built = Command::new("cargo")
-        .args(["build", "--quiet", "--release", "-p", "cargo-atomsan"])
-        .status()?;
-    if !built.success() {
+    built("release")
+}
+
+/// Builds it as the tests do, so that it is there already.
+fn build_quickly() -> Result<PathBuf> {
+    built("debug")
+}
+
+fn built(directory: &str) -> Result<PathBuf> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["build", "--quiet", "-p", "cargo-atomsan"]);
+    if directory == "release" {
+        cargo.arg("--release");
+    }
+    if !cargo.status()?.success() {
         return Err("atomsan does not build".into());
     }
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);
-    Ok(std::fs::canonicalize(target.join("release/atomsan"))?)
+    Ok(std::fs::canonicalize(
+        target.join(directory).join("atomsan"),
+    )?)
 }
 
 fn copy(from: &Path, to: &Path) -> Result<()> {

@@ -42,7 +42,6 @@ pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> 
         table.push_str(&row);
     }
     writeln!(table, "\nHigh findings:\n\n{high}")?;
-    println!("\n{high}");
     if names.is_empty() {
         keep(START, &table)?;
     }
@@ -125,7 +124,9 @@ fn one(
         ..
     } in found.iter().filter(|found| found.rank == "high")
     {
-        writeln!(high, "- {}: `{function}` {lines}: {anomaly}", suite.package)?;
+        let line = format!("- {}: `{function}` {lines}: {anomaly}", suite.package);
+        println!("{line}");
+        writeln!(high, "{line}")?;
     }
     Ok(format!(
         "| {} | {} | {} | {:.2} | {:.2} | {:.1} | {:.0} | {} | {}, {} |\n",
