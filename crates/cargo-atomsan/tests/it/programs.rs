@@ -44,7 +44,10 @@ fn expected(source: &Path) -> Option<(Found, Option<String>)> {
     let function = words.next().unwrap().to_owned();
     let mut number = || words.next().unwrap().parse().unwrap();
     let lines = [number(), number()];
-    Some(((function, lines), words.next().map(str::to_owned)))
+    let rank = words
+        .next()
+        .filter(|word| ["low", "medium", "high"].contains(word));
+    Some(((function, lines), rank.map(str::to_owned)))
 }
 
 /// A finding, as function and lines.
