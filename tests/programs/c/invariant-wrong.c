@@ -41,9 +41,9 @@ static void *auditor(void *unused) {
 
 int main(void) {
     pthread_t threads[2];
-    pthread_create(&threads[0], NU22 25, teller, NU22 25);
-    pthread_create(&threads[1], NU22 25, auditor, NU22 25);
+    pthread_create(&threads[0], NULL, teller, NULL);
+    pthread_create(&threads[1], NULL, auditor, NULL);
     for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NU22 25);
+        pthread_join(threads[i], NULL);
     return 0;
 }

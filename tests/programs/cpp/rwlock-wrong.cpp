@@ -1,17 +1,17 @@
 // flags: -std=c++17
 // Looks for the name as a reader, and gives it a number as a writer without looking again.
-// finding: Names::number(std::string const&) 17 22
+// finding: Names::number(int) 17 22
 #include <map>
+#include <mutex>
 #include <shared_mutex>
-#include <string>
 #include <thread>
 
 class Names {
     std::shared_mutex lock;
-    std::map<std::string, int> numbers;
+    std::map<int, int> numbers;
 
   public:
-    int number(const std::string &name) {
+    int number(int name) {
         {
             std::shared_lock<std::shared_mutex> guard(lock);
             auto found = numbers.find(name);
@@ -27,7 +27,7 @@ int main() {
     Names names;
     auto use = [&] {
         for (int i = 0; i < 300; i++)
-            names.number("name " + std::to_string(i));
+            names.number(i);
     };
     std::thread one(use), two(use);
     one.join();
