@@ -1,6 +1,6 @@
 /* Two accounts, each with its lock, and a sum that never changes: reading one after the other may see a
- * transfer half done.
- * finding: total 22 25 */
+ * transfer half done. The gap is between the two critical sections.
+ * finding: total 23 24 */
 #include <pthread.h>
 
 static pthread_mutex_t savings_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -41,9 +41,9 @@ static void *auditor(void *unused) {
 
 int main(void) {
     pthread_t threads[2];
-    pthread_create(&threads[0], NU22 25, teller, NU22 25);
-    pthread_create(&threads[1], NU22 25, auditor, NU22 25);
+    pthread_create(&threads[0], NULL, teller, NULL);
+    pthread_create(&threads[1], NULL, auditor, NULL);
     for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NU22 25);
+        pthread_join(threads[i], NULL);
     return 0;
 }

@@ -242,6 +242,10 @@ fn a_program_that_nobody_watches_is_checked_at_exit() {
         run("withdraw-wrong.c", "    printf(\"done\");\n    return 0;\n");
     assert_eq!((status, stdout.as_str()), (Some(66), "done"), "{stderr}");
     assert!(stderr.contains("`withdraw` is not atomic"), "{stderr}");
+    // As programs do that want to know whether all of their output has been written.
+    let (status, _, stderr) = run("withdraw-wrong.c", "    fclose(stderr);\n    return 0;\n");
+    assert_eq!(status, Some(66), "{stderr}");
+    assert!(stderr.contains("`withdraw` is not atomic"), "{stderr}");
     let (status, ..) = run("withdraw-wrong.c", "    return 3;\n");
     assert_eq!(status, Some(3), "the program's own status");
     let (status, _, stderr) = run("withdraw-right.c", "    _exit(0);\n");
