@@ -68,11 +68,10 @@ impl Section {
         let looks = || self.again.iter().filter(|(place, _)| *place != write);
         let same = looks().filter(|(_, again)| *again == Again::Same).count();
         let all = self.enough > 0 && same >= self.enough;
-        let look = looks().map(|&(place, _)| place).find(|&place| {
+        looks().map(|&(place, _)| place).find(|&place| {
             let by_one_call = looks().filter(|(other, _)| *other == place).count();
             all || by_one_call > 1
-        });
-        look
+        })
     }
 
     /// A read of something new, after these in earlier sections.
