@@ -572,7 +572,8 @@ impl Follower {
             let Some(translator) = &mut self.translator else {
                 return;
             };
-            let mut batch = translator.replay(&recording);
+            let open = self.transactions.open_in(&component);
+            let mut batch = translator.replay(&recording, &open);
             self.checker.renew(engine());
             self.checker.batch(&mut batch);
             self.checker.finish();

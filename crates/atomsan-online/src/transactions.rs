@@ -307,6 +307,21 @@ impl Transactions {
         components.into_iter().map(members).collect()
     }
 
+    /// Where the open transactions of a component begin, by slot: what follows there tells in which
+    /// order the others are, and will be looked at when it has ended.
+    pub(crate) fn open_in(&self, component: &[Tx]) -> Vec<u64> {
+        let mut starts = vec![u64::MAX; self.slots.len()];
+        for tx in component {
+            let transaction = self.idg.get(*tx).filter(|tx| tx.ended.is_none());
+            let slot = transaction.map(|tx| tx.thread.index());
+            if let Some((start, slot)) = slot.and_then(|at| Some((starts.get_mut(at)?, at))) {
+                let parts = &self.slots[slot].range.parts;
+                *start = parts.first().map_or(u64::MAX, |part| part.position);
+            }
+        }
+        starts
+    }
+
     /// The logs of a component.
     pub(crate) fn logs(&self, component: &[Tx]) -> impl Iterator<Item = Piece<'_>> {
         component

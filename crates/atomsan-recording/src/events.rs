@@ -178,6 +178,13 @@ impl std::fmt::Debug for Translator {
     }
 }
 
+/// Whether a record is behind the position from which on its slot is silent.
+fn is_silent(silent: &[u64], slot: usize, record: &Record) -> bool {
+    silent
+        .get(slot)
+        .is_some_and(|&start| record.position >= start)
+}
+
 /// How many events a batch has, more or less.
 const BATCH: usize = 4096;
 
@@ -186,7 +193,7 @@ impl<'a> Events<'a> {
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
         let (symbols, cells) = (Symbols::new(recording), Cells::new(recording));
         let mut first = Translator::new(symbols, cells, options.clone());
-        first.survey(recording);
+        first.survey(recording, &[]);
         first.cells.restart();
         let findings = first.conclude_survey();
         let mut second = Translator::new(first.symbols, first.cells, options);
@@ -451,14 +458,16 @@ impl Translator {
     }
 
     /// The first pass over a recording: finds out what the second must know.
-    fn survey(&mut self, recording: &Recording) {
+    fn survey(&mut self, recording: &Recording, silent: &[u64]) {
         self.survey = Some(Survey::new(recording.slots()));
         let mut order = Order::new(recording);
         while let Some((slot, record)) = order.next() {
             if let Some(survey) = &mut self.survey {
                 survey.record(slot, &record, order.after(slot));
             }
-            self.record(slot, &record);
+            if !is_silent(silent, slot, &record) {
+                self.record(slot, &record);
+            }
             self.batch.events.clear();
         }
     }
@@ -480,18 +489,21 @@ impl Translator {
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
-    /// meanwhile.
-    pub fn replay(&mut self, recording: &Recording) -> Batch {
+    /// meanwhile. From the position in `silent` on, if there is one for a slot, its records put
+    /// others in order, but are no events.
+    pub fn replay(&mut self, recording: &Recording, silent: &[u64]) -> Batch {
         let outside = std::mem::take(&mut self.threads);
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);
-        self.survey(recording);
+        self.survey(recording, silent);
         self.findings = self.conclude_survey();
         self.cells.rewind();
         self.threads.clear();
         for (slot, record) in Order::new(recording) {
-            self.record(slot, &record);
+            if !is_silent(silent, slot, &record) {
+                self.record(slot, &record);
+            }
         }
         for slot in 0..self.threads.len() {
             self.catch_up(slot);

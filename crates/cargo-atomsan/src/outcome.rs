@@ -75,9 +75,8 @@ impl Runs {
         let all = unite_processes(&run.documents);
         if planned > 1 && args.render.is_text() {
             let number = self.documents.len() + 1;
-            tell(&all, &mut self.told, args, || {
-                format!("run {number} of {planned}")
-            });
+            let news = news(&all, &mut self.told, args);
+            tell(&news, &format!("run {number} of {planned}"));
         }
         self.documents.push((all, noise));
         self.processes = run.documents;
@@ -203,7 +202,7 @@ fn again(noises: Vec<Noise>) -> Option<String> {
 
 /// Whether a document has the mistake that a finding is about. Fingerprints count the gaps of a
 /// function, and a run that sees fewer gaps counts otherwise; so it is the reports that are compared.
-fn shows(document: &Document, finding: &Report) -> bool {
+pub(crate) fn shows(document: &Document, finding: &Report) -> bool {
     let same = |one: &Report, other: &Report| {
         one.engine == other.engine && one.anomaly == other.anomaly && one.culprit == other.culprit
     };
@@ -231,34 +230,35 @@ fn is_shown(report: &Report, args: &Args) -> bool {
     args.all || report.rank > Rank::Low
 }
 
-/// Says in a line each what is in a document and has not been told yet; whether there was anything.
-pub(crate) fn tell(
-    document: &Document,
+/// The findings of a document that have not been told yet; from now on they have.
+pub(crate) fn news<'a>(
+    document: &'a Document,
     told: &mut HashSet<String>,
     args: &Args,
-    when: impl Fn() -> String,
-) -> bool {
-    let mut news = false;
-    for report in &document.findings {
-        if is_shown(report, args) && told.insert(report.fingerprint.clone()) {
-            news = true;
-            let culprit = &report.culprit;
-            let lines: Vec<String> = culprit.lines.iter().map(u32::to_string).collect();
-            anstream::eprintln!(
-                "atomsan: {}: `{}` {} ({}), {}:{}",
-                when(),
-                culprit.function.as_deref().unwrap_or("?"),
-                match report.criterion.as_str() {
-                    "cooperability" => "lacks a yield",
-                    _ => "is not atomic",
-                },
-                report.anomaly,
-                culprit.file.as_deref().unwrap_or("?"),
-                lines.join("-"),
-            );
-        }
+) -> Vec<&'a Report> {
+    let shown = document.findings.iter().filter(|one| is_shown(one, args));
+    shown
+        .filter(|report| told.insert(report.fingerprint.clone()))
+        .collect()
+}
+
+/// Says in a line each what was found, and when.
+pub(crate) fn tell(reports: &[&Report], when: &str) {
+    for report in reports {
+        let culprit = &report.culprit;
+        let lines: Vec<String> = culprit.lines.iter().map(u32::to_string).collect();
+        anstream::eprintln!(
+            "atomsan: {when}: `{}` {} ({}), {}:{}",
+            culprit.function.as_deref().unwrap_or("?"),
+            match report.criterion.as_str() {
+                "cooperability" => "lacks a yield",
+                _ => "is not atomic",
+            },
+            report.anomaly,
+            culprit.file.as_deref().unwrap_or("?"),
+            lines.join("-"),
+        );
     }
-    news
 }
 
 /// Where results go.
