@@ -5,6 +5,7 @@ mod bench_runtime;
 mod bench_trace;
 mod corpus;
 mod noise;
+mod silence;
 mod test;
 
 use std::process::ExitCode;
@@ -14,7 +15,8 @@ cargo xtask test           everything CI checks: format, lints, documentation, t
 cargo xtask bench trace    how fast traces are checked, and how that grows
 cargo xtask bench runtime  what checking a running program costs; --help says more
 cargo xtask corpus         which published bugs are found; --quick, or names of drivers
-cargo xtask noise          how many noisy runs see what a quiet one misses; names of programs";
+cargo xtask noise          how many noisy runs see what a quiet one misses; names of programs
+cargo xtask silence        whether right programs are silent; --runs N (100), --noise, parts of names";
 
 /// Why a chore failed.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
         ["test"] => test::run(),
         ["corpus", rest @ ..] => corpus::run(rest),
         ["noise", rest @ ..] => noise::run(rest),
+        ["silence", rest @ ..] => silence::run(rest),
         ["bench", "trace", rest @ ..] => bench_trace::run(rest),
         ["bench", "runtime", rest @ ..] => bench_runtime::run(rest),
         ["help" | "--help" | "-h"] | [] => {

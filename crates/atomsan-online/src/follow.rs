@@ -5,6 +5,7 @@
 //! only where transactions begin and end: outside of all regions, and where a region's function
 //! is left. In between, records are copied.
 
+use crate::first::First;
 use crate::live::Live;
 use crate::stream::{Make, Streaming};
 use crate::transactions::{Calls, Transactions};
@@ -19,7 +20,7 @@ use atomsan_recording::file::{Counters, Piece, Record};
 use atomsan_recording::format::{Kind, header};
 use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
-use atomsan_trace::{FunctionId, Names, Spec};
+use atomsan_trace::{FunctionId, Names, Spec, StackId};
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use std::io;
@@ -40,8 +41,8 @@ pub struct Options {
     pub memory: usize,
     /// How many transactions a component may have before everything is forgotten.
     pub component_limit: usize,
-    /// Whether this is a first run: the logs have no accesses, and components are not checked but
-    /// told ([`Follower::static_info`]).
+    /// Whether this is a first run: the logs have nothing but edges, and components are not checked
+    /// but told ([`Follower::static_info`]).
     pub first_run: bool,
     /// Whether everything that was read is kept, for [`Follower::recording`].
     pub keep_all: bool,
@@ -127,7 +128,7 @@ pub struct Follower {
     shared: HashSet<u64, FxBuildHasher>,
     kept: Kept,
     records: u64,
-    found: StaticInfo,
+    first: Option<First>,
     pub(crate) demotion: Demotion,
     /// If other engines check than the one for components: all events, as they come.
     pub(crate) streaming: Option<Streaming>,
@@ -155,7 +156,8 @@ impl Follower {
         };
         Ok(Some(Follower {
             checker: Checker::new(Names::new(options.spec.clone()), engine(), false),
-            transactions: Transactions::new(!options.first_run),
+            transactions: Transactions::default(),
+            first: options.first_run.then(First::default),
             options,
             live,
             maps: String::new(),
@@ -165,7 +167,6 @@ impl Follower {
             shared: HashSet::default(),
             kept: Kept::default(),
             records: 0,
-            found: StaticInfo::default(),
             demotion: Demotion::default(),
             streaming: None,
         }))
@@ -210,6 +211,9 @@ impl Follower {
 
     /// Follows all logs as far as they are written now; whether there was anything.
     pub fn advance(&mut self) -> io::Result<bool> {
+        if let Some(first) = &mut self.first {
+            return first.advance(&mut self.live, &self.options);
+        }
         let start = self.records;
         self.see_threads()?;
         let slots = self.threads.len();
@@ -262,6 +266,9 @@ impl Follower {
 
     /// The program has ended, and so do all transactions that are open.
     pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(first) = &mut self.first {
+            return first.finish(&mut self.live, &self.options);
+        }
         while self.advance()? {}
         if self.streaming.is_some() {
             self.finish_stream();
@@ -444,11 +451,22 @@ impl Follower {
                 self.look(slot, record);
                 self.keep(slot, record, words);
             }
+            Kind::Fork => {
+                if let Some(translator) = &mut self.translator {
+                    let calls = thread.calls.frames.iter().rev().map(|frame| frame.0);
+                    let calls = std::iter::once(record.pc()).chain(calls);
+                    let (child, site) = translator.fork(record.subject, calls);
+                    self.checker.define(&mut translator.take());
+                    self.checker.spawn(child, site, StackId::EMPTY);
+                }
+                self.keep(slot, record, words);
+            }
             Kind::ThreadName => {
-                let translator = self.translator.as_mut();
-                let named = translator.and_then(|one| one.name_thread(record));
-                if let Some((thread, name)) = named {
-                    self.checker.rename_thread(thread, &name);
+                if let Some(translator) = &mut self.translator {
+                    translator.name_thread(record);
+                    for (thread, name) in translator.take_renamed() {
+                        self.checker.rename_thread(thread, &name);
+                    }
                 }
             }
             Kind::End => {
@@ -552,21 +570,6 @@ impl Follower {
     fn check(&mut self) {
         let (mut words, mut largest) = (0, 0);
         for component in self.transactions.components() {
-            if self.options.first_run {
-                let names = self.checker.names();
-                for region in self.transactions.regions(&component) {
-                    match region {
-                        Some(region) => {
-                            let name = names.function_name(region);
-                            self.found.regions.insert((&*name).into());
-                        }
-                        None => self.found.unary = true,
-                    }
-                }
-                words += 64 * component.len();
-                largest = largest.max(component.len());
-                continue;
-            }
             let recording = Recording::of_pieces(self.transactions.logs(&component), "");
             words += recording.len() / 8;
             let Some(translator) = &mut self.translator else {
@@ -593,8 +596,9 @@ impl Follower {
     }
 
     /// What a first run tells the second.
-    pub fn static_info(&self) -> &StaticInfo {
-        &self.found
+    pub fn static_info(&self) -> StaticInfo {
+        let first = self.first.as_ref();
+        first.map(|first| first.found.clone()).unwrap_or_default()
     }
 
     /// What has been found so far.
@@ -612,9 +616,13 @@ impl Follower {
                 dropped: counter(header::DROPPED),
                 unseen_threads: counter(header::UNSEEN_THREADS),
                 interrupted: counter(header::INTERRUPTED),
+                window: counter(header::SHADOW),
                 exited: counter(header::EXITED) != 0,
             },
-            records: self.records,
+            records: self
+                .first
+                .as_ref()
+                .map_or(self.records, |first| first.edges),
             forgotten: self.transactions.counts.forgotten,
         }
     }
@@ -622,6 +630,13 @@ impl Follower {
     /// What was counted.
     pub fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
+        if let Some(first) = &self.first {
+            return vec![
+                stat("IDG edges", first.edges),
+                stat("ICD SCCs", first.components),
+                stat("waits of the program", self.live.counter(header::WAITS)),
+            ];
+        }
         let counts = &self.transactions.counts;
         if self.streaming.is_some() {
             let engines = self.checker.runs().iter();
@@ -654,6 +669,6 @@ impl Follower {
 
     /// The memory map of the process.
     pub fn maps(&self) -> &str {
-        &self.maps
+        self.first.as_ref().map_or(&self.maps, First::maps)
     }
 }

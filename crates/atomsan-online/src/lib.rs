@@ -40,6 +40,7 @@
 //!   [`Options::memory`] ([`Summary::forgotten`]), all that was before is forgotten.
 #![forbid(unsafe_code)]
 
+mod first;
 mod follow;
 mod live;
 mod stream;

@@ -6,8 +6,9 @@
 //! in the ring that `format` describes.
 
 use atomsan_recording::format::{
-    CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
+    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS,
+    CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
+    SLOTS, call, entry, header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -34,6 +35,8 @@ pub(crate) struct Log {
     read: u64,
     /// The position that the thread has published, when last looked at.
     published: u64,
+    /// In a first run: the number of its transaction, when last looked at; before that.
+    clock: u64,
 }
 
 /// A recording that is being written.
@@ -112,6 +115,46 @@ impl Live {
             log.published = field(entry, entry::POSITION);
         }
         Ok(())
+    }
+
+    /// Looks at the clocks of all threads. What their logs say of transactions that are over by
+    /// then is there when one [looks](Live::look) afterwards.
+    pub(crate) fn look_at_clocks(&mut self) -> io::Result<()> {
+        self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
+        let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
+        let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
+        for (log, entry) in self.logs.iter_mut().zip(entries) {
+            log.clock = field(entry, entry::CLOCK);
+        }
+        Ok(())
+    }
+
+    /// A slot's clock, when last looked at.
+    pub(crate) fn clock(&self, slot: usize) -> u64 {
+        self.logs.get(slot).map_or(0, |log| log.clock)
+    }
+
+    /// The place in the table of the call that the program has asked for at this turn, if it has.
+    pub(crate) fn asked(&self, turn: u64) -> io::Result<Option<usize>> {
+        let at = ASKED_LIST as u64 + turn % CALLS_LEN as u64 * 8;
+        Ok((self.word(at)? as usize).checked_sub(1))
+    }
+
+    /// The call at a place of the table: where it is, and what is called.
+    pub(crate) fn call(&self, at: usize) -> io::Result<(u64, u64)> {
+        let at = (CALLS + at % CALLS_LEN * CALL_SIZE) as u64;
+        let from = self.word(at + call::CALL as u64)?;
+        Ok((from, self.word(at + call::FUNCTION as u64)?))
+    }
+
+    /// Answers for a call.
+    pub(crate) fn answer(&self, at: usize, (answer, inlined): (u64, u64)) -> io::Result<()> {
+        let at = (CALLS + at * CALL_SIZE) as u64;
+        let inlined = inlined.to_le_bytes();
+        self.file
+            .write_all_at(&inlined, at + call::INLINED as u64)?;
+        let answer = answer.to_le_bytes();
+        self.file.write_all_at(&answer, at + call::ANSWER as u64)
     }
 
     /// Looks how far one thread is.

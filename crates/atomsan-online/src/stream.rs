@@ -99,6 +99,10 @@ impl Follower {
 
     fn give(&mut self, mut batch: Batch) {
         self.checker.batch(&mut batch);
+        let renamed = self.stream().map(Stream::take_renamed);
+        for (thread, name) in renamed.into_iter().flatten() {
+            self.checker.rename_thread(thread, &name);
+        }
         self.demote();
         let Some(streaming) = &mut self.streaming else {
             return;

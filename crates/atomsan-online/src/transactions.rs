@@ -107,8 +107,6 @@ pub(crate) struct Transactions {
     unchecked: usize,
     /// How much the components had that were checked last.
     checked: usize,
-    /// Whether accesses are kept at all.
-    logging: bool,
     pub(crate) counts: Counts,
 }
 
@@ -124,13 +122,6 @@ pub(crate) struct Counts {
 const LEAST_LIMIT: usize = 1 << 16;
 
 impl Transactions {
-    pub(crate) fn new(logging: bool) -> Transactions {
-        Transactions {
-            logging,
-            ..Transactions::default()
-        }
-    }
-
     pub(crate) fn resize(&mut self, slots: usize) {
         if self.slots.len() < slots {
             self.slots.resize_with(slots, Slot::default);
@@ -144,7 +135,7 @@ impl Transactions {
     /// Whether what the open transaction logs may be needed.
     pub(crate) fn keeps(&self, slot: usize) -> bool {
         let slot = &self.slots[slot];
-        self.logging && (slot.region.is_some() || slot.open.is_some())
+        slot.region.is_some() || slot.open.is_some()
     }
 
     /// Keeps words of a log.
@@ -342,13 +333,6 @@ impl Transactions {
                     words: &part.words,
                 })
             })
-    }
-
-    /// The regions of a component; `None` for unary transactions.
-    pub(crate) fn regions(&self, component: &[Tx]) -> impl Iterator<Item = Option<FunctionId>> {
-        component
-            .iter()
-            .filter_map(|&tx| self.idg.get(tx).map(|tx| tx.region))
     }
 
     /// Whether enough has ended since components were looked for: as much as they had then, so that

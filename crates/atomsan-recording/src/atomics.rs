@@ -13,6 +13,14 @@
 //!
 //! Without these rules every lock-free loop would be a false alarm.
 //!
+//! # What is taken back
+//!
+//! A reader that adds itself to a count, sees that it came too late and takes itself back has only
+//! looked: additions and changes of single bits commute with its own, and a compare-exchange does not
+//! succeed while the count is wrong. So a sum and the difference that undoes it, with no other atomic
+//! operation or synchronisation of the thread in between, are one load. They are not if anybody ever
+//! overwrites the word, by a store or a swap: what is then taken back was never there.
+//!
 //! # Spinning
 //!
 //! A thread that repeats a load at the same place of the same invocation, with nothing but loads in
@@ -29,7 +37,7 @@
 //! readers, waiters) are no such locks.
 
 use crate::file::Record;
-use crate::format::{COMPARED, Kind};
+use crate::format::{ADDED, COMPARED, Kind};
 use crate::models::Change;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
@@ -42,6 +50,11 @@ type FxSet<K> = HashSet<K, FxBuildHasher>;
 pub struct Atomics {
     harmless: FxSet<u64>,
     spins: FxSet<u64>,
+    /// Positions of sums that are undone and of what undoes them, by the word.
+    undone: FxMap<u64, u64>,
+    undoing: FxMap<u64, u64>,
+    /// Words that are overwritten whatever they were.
+    overwritten: FxSet<u64>,
     words: FxMap<u64, Word>,
 }
 
@@ -61,16 +74,29 @@ impl Atomics {
     /// Forgets that an atomic read does not count: nobody asks again.
     pub fn forget(&mut self, position: u64) {
         self.harmless.remove(&position);
+        self.undone.remove(&position);
+        self.undoing.remove(&position);
     }
 
     /// Forgets words that may be locks, but for those at these addresses.
     pub fn retain_words(&mut self, keep: impl Fn(u64) -> bool) {
         self.words.retain(|&address, _| keep(address));
+        self.overwritten.retain(|&address| keep(address));
     }
 
     /// Whether the atomic read at this position does not count.
     pub fn is_harmless(&self, position: u64) -> bool {
-        self.harmless.contains(&position)
+        self.harmless.contains(&position) || self.counts(&self.undoing, position)
+    }
+
+    /// Whether the change at this position is taken back, so that it only is a look.
+    pub fn is_taken_back(&self, position: u64) -> bool {
+        self.counts(&self.undone, position)
+    }
+
+    fn counts(&self, undone: &FxMap<u64, u64>, position: u64) -> bool {
+        let word = undone.get(&position);
+        word.is_some_and(|word| !self.overwritten.contains(word))
     }
 
     /// Program counters of loads at which threads spin.
@@ -112,6 +138,8 @@ struct Read {
 #[derive(Debug, Default)]
 pub struct Follower {
     last: FxMap<u64, Read>,
+    /// The last atomic operation, if it was a sum.
+    added: Option<Record>,
     /// Words that may be locks, held by this thread.
     holding: FxMap<u64, ()>,
     /// The open calls: a number for each chain of call sites.
@@ -147,6 +175,7 @@ impl Follower {
             Kind::AtomicRmw | Kind::AtomicStore => self.change(atomics, record),
             _ => {}
         }
+        self.take_back(atomics, record);
         let read = Read {
             record: *record,
             chain: self.calls.last().copied().unwrap_or(0),
@@ -170,6 +199,34 @@ impl Follower {
         };
         if let Some(last) = last {
             again(atomics, &last, &read);
+        }
+    }
+
+    /// Is a sum undone by this operation?
+    fn take_back(&mut self, atomics: &mut Atomics, now: &Record) {
+        if let Kind::Read | Kind::Write | Kind::ReadRange | Kind::WriteRange = now.kind {
+            return;
+        }
+        let last = self.added.take();
+        let changes = now.kind == Kind::AtomicRmw;
+        if now.kind == Kind::AtomicStore || changes && now.detail() == 0 {
+            atomics.overwritten.insert(now.subject);
+        }
+        if !changes || now.detail() != ADDED {
+            return;
+        }
+        let unused = 64 - 8 * u32::from(now.size.clamp(1, 8));
+        let sum = |[before, after]: [u64; 2]| after.wrapping_sub(before);
+        let undoes = |last: &Record| {
+            let both = sum(last.extra).wrapping_add(sum(now.extra));
+            last.subject == now.subject && both << unused == 0
+        };
+        match last.filter(undoes) {
+            Some(last) => {
+                atomics.undone.insert(last.position, now.subject);
+                atomics.undoing.insert(now.position, now.subject);
+            }
+            None => self.added = Some(*now),
         }
     }
 
@@ -241,7 +298,7 @@ mod tests {
     use super::*;
     use crate::file::Recording;
     use crate::file::tests::Builder;
-    use crate::format::{first_word, second_word};
+    use crate::format::{MASKED, first_word, second_word};
 
     fn followed(recording: &Recording) -> Atomics {
         let mut atomics = Atomics::default();
@@ -298,6 +355,28 @@ mod tests {
         let records = (0..recording.slots()).flat_map(|slot| recording.log(slot));
         let records = records.collect();
         (followed(&recording), records)
+    }
+
+    #[test]
+    fn what_is_taken_back() {
+        let add: (usize, Kind, u16, u64, &[u64]) = (1, Kind::AtomicRmw, ADDED, 1, &[1, 3]);
+        let back: (usize, Kind, u16, u64, &[u64]) = (1, Kind::AtomicRmw, ADDED, 2, &[7, 5]);
+        let looks = |records: &[(usize, Kind, u16, u64, &[u64])]| {
+            let (atomics, records) = recorded(records);
+            atomics.is_taken_back(records[0].position) && atomics.is_harmless(records[1].position)
+        };
+        let other = (2, Kind::AtomicRmw, MASKED, 3, &[3, 2][..]);
+        assert!(looks(&[add, back, other]));
+        let swap = (2, Kind::AtomicRmw, 0, 3, &[3, 0][..]);
+        assert!(!looks(&[add, back, swap]), "somebody overwrites it");
+        assert!(
+            !looks(&[add, (1, Kind::AtomicRmw, ADDED, 2, &[7, 6])]),
+            "not all of it"
+        );
+        assert!(
+            !looks(&[add, (2, Kind::AtomicRmw, ADDED, 2, &[7, 5])]),
+            "somebody else"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@
 //! ([`crate::atomics`]).
 
 use crate::atomics::{Atomics, Follower};
-use crate::file::Recording;
+use crate::file::{Record, Recording};
 use crate::format::Kind;
 use atomsan_trace::VarId;
 use hashbrown::HashMap;
@@ -22,6 +22,8 @@ use rustc_hash::FxBuildHasher;
 use std::ops::Range;
 
 const NONE: u32 = u32::MAX;
+/// The largest block that is shared by being freed.
+const BLOCK: u64 = 1024;
 /// More than one thread.
 const MANY: u32 = u32::MAX;
 
@@ -82,7 +84,11 @@ impl Cells {
                 match record.kind {
                     Kind::Edge => continue,
                     Kind::ThreadStart | Kind::Continue => thread = record.subject as u32,
-                    Kind::Alloc | Kind::Free => continue,
+                    Kind::Alloc => continue,
+                    Kind::Free => {
+                        note_end(&mut seen, &record, thread);
+                        continue;
+                    }
                     _ => {}
                 }
                 follower.step(&mut atomics, &record);
@@ -244,6 +250,18 @@ impl Cells {
         }
     }
 
+    /// The variables that live in a range.
+    pub fn live(&self, range: &Range<u64>) -> Vec<VarId> {
+        let first = self
+            .sorted
+            .partition_point(|&granule| granule < range.start & !7);
+        let granules = self.sorted[first..].iter();
+        let granules = granules.take_while(|&&granule| granule < range.end);
+        let granules = granules.filter_map(|granule| self.shared.get(granule));
+        let vars = granules.flat_map(|granule| granule.vars);
+        vars.filter(|&var| var != NONE).map(VarId).collect()
+    }
+
     /// Makes memory new.
     pub fn renew(&mut self, range: &Range<u64>) {
         let first = self
@@ -257,6 +275,20 @@ impl Cells {
                 granule.vars = [NONE; 8];
                 granule.renewed += 1;
             }
+        }
+    }
+}
+
+/// What one thread has used and another frees is shared. Large blocks are data, and data is handed
+/// over.
+fn note_end(seen: &mut HashMap<u64, Seen, FxBuildHasher>, free: &Record, thread: u32) {
+    let range = free
+        .range()
+        .filter(|range| range.end - range.start <= BLOCK);
+    for (granule, _) in range.into_iter().flat_map(pieces) {
+        let seen = seen.entry(granule).or_insert(Seen { starts: 0, thread });
+        if seen.thread != thread {
+            seen.thread = MANY;
         }
     }
 }

@@ -15,6 +15,7 @@ mod annotations;
 mod calls;
 mod looks;
 mod naming;
+mod sections;
 mod stream;
 
 use crate::cells::Cells;
@@ -32,6 +33,7 @@ use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use naming::Naming;
 use rustc_hash::FxBuildHasher;
+use sections::Sections;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -71,6 +73,8 @@ struct Place {
     waits: bool,
     /// Whether it is in a function that deals with a scope of threads ([`scopes`](crate::models::scopes)).
     scopes: bool,
+    /// Whether it takes several locks, in any order ([`attempts`](crate::models::attempts)).
+    attempts: bool,
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
@@ -89,6 +93,8 @@ struct Call {
 }
 
 const ROOT: u32 = 0;
+/// How many atomic variables are remembered that a thread accesses in a region.
+const TOUCHED: usize = 64;
 
 #[derive(Debug, Default)]
 struct Thread {
@@ -114,8 +120,18 @@ struct Thread {
     waiting: bool,
     /// The locks it holds, of either kind, as often as it holds them.
     held: Vec<LockId>,
+    /// Those that an implementation has let go of and will take again before it returns.
+    lent: Vec<LockId>,
+    /// Locks that it has taken in an attempt to take several, which may be given up.
+    attempted: Vec<(u64, SiteId)>,
+    /// Whether it is in such an attempt.
+    attempting: bool,
     /// Looks at atomic variables that have not led to anything yet (see [`looks`]).
     looks: Looks,
+    /// Atomic variables that it has accessed in the region it is in; see [`Translator::free`].
+    touched: Vec<VarId>,
+    /// Its critical sections.
+    sections: Sections,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
     scoped: Vec<(usize, u64)>,
@@ -135,6 +151,8 @@ pub struct Translator {
     functions: HashMap<Box<str>, FunctionId, FxBuildHasher>,
     function_names: Vec<Box<str>>,
     sites: HashMap<Vec<names::Frame>, SiteId, FxBuildHasher>,
+    /// The sites of writes after a second look, by the site and that of the look.
+    sites_again: FxMap<(SiteId, SiteId), SiteId>,
     object_count: u32,
     naming: Naming,
     nodes: Vec<Node>,
@@ -150,6 +168,8 @@ pub struct Translator {
     /// In the first pass: what is found out for the second.
     survey: Option<Survey>,
     repeated: Vec<Repeated>,
+    /// In the first pass: positions of frees that are not ordered after a use.
+    freed_in_use: HashSet<u64, FxBuildHasher>,
     findings: Findings,
     annotations: Annotations,
     batch: Batch,
@@ -168,6 +188,8 @@ struct Findings {
     handed_over: HandedOver,
     /// Positions of looks that were repeated under a lock.
     repeated: HashSet<u64, FxBuildHasher>,
+    /// Positions of frees that are not ordered after a use.
+    freed_in_use: HashSet<u64, FxBuildHasher>,
 }
 
 impl std::fmt::Debug for Translator {
@@ -223,6 +245,7 @@ impl Translator {
             functions: HashMap::default(),
             function_names: Vec::new(),
             sites: HashMap::default(),
+            sites_again: FxMap::default(),
             object_count: 0,
             naming: Naming::default(),
             nodes: vec![Node {
@@ -240,6 +263,7 @@ impl Translator {
             spinning: HashSet::default(),
             survey: None,
             repeated: Vec::new(),
+            freed_in_use: HashSet::default(),
             findings: Findings::default(),
             annotations,
             batch: Batch::default(),
@@ -276,17 +300,42 @@ impl Translator {
         if let Some(&id) = self.sites.get(&frames) {
             return id;
         }
-        self.naming.site(&frames);
-        let id = SiteId(self.sites.len() as u32 + 1);
-        self.sites.insert(frames.clone(), id);
-        self.batch
-            .definitions
-            .push(Definition::Site(names::Site { frames }));
+        let id = self.new_site(frames.clone(), None);
+        self.sites.insert(frames, id);
         id
+    }
+
+    fn new_site(&mut self, frames: Vec<names::Frame>, looked_again: Option<SiteId>) -> SiteId {
+        self.naming.site(&frames);
+        let known = self.sites.len() + self.sites_again.len();
+        self.batch.definitions.push(Definition::Site(names::Site {
+            frames,
+            looked_again,
+        }));
+        SiteId(known as u32 + 1)
+    }
+
+    /// The site of a write after a second look.
+    fn site_again(&mut self, site: SiteId, look: SiteId) -> SiteId {
+        if let Some(&again) = self.sites_again.get(&(site, look)) {
+            return again;
+        }
+        let mut known = self.sites.iter();
+        let Some((frames, _)) = known.find(|(_, id)| **id == site) else {
+            return site;
+        };
+        let again = self.new_site(frames.clone(), Some(look));
+        self.sites_again.insert((site, look), again);
+        again
     }
 
     /// What a thread has to say before anything else.
     fn catch_up(&mut self, slot: usize) {
+        if !self.threads[slot].attempting {
+            for (lock, site) in std::mem::take(&mut self.threads[slot].attempted) {
+                self.change(slot, site, lock, Change::Acquire);
+            }
+        }
         if let Some((lock, site, change)) = self.threads[slot].acquiring.take() {
             self.change(slot, site, lock, change);
         }
@@ -312,6 +361,9 @@ impl Translator {
     }
 
     fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
+        if matches!(op, Op::Enter(_) | Op::Exit(_)) {
+            self.threads[slot].attempting = false;
+        }
         self.catch_up(slot);
         let thread = &mut self.threads[slot];
         if let Some(event) = thread.held_back.take() {
@@ -326,6 +378,9 @@ impl Translator {
                 }
             }
             _ => {}
+        }
+        if self.survey.is_none() {
+            thread.sections.step(op);
         }
         self.batch.events.push(Event {
             thread: thread.id,
@@ -360,6 +415,8 @@ impl Translator {
             waiting,
             held,
             looks,
+            sections,
+            touched: atomics,
             ..
         } = &mut self.threads[slot];
         if let Some(event) = held_back.take() {
@@ -368,6 +425,8 @@ impl Translator {
         *waiting = false;
         let (survey, findings) = (&mut self.survey, &self.findings);
         let repeated = &mut self.repeated;
+        let mut looked_again = None;
+        let first = touched.len();
         self.cells.touch(range, |var, address, is_new| {
             if is_new {
                 new.push(address);
@@ -376,8 +435,17 @@ impl Translator {
             if let Some(survey) = survey {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
-            } else if findings.handed_over.contains(var) || findings.repeated.contains(&position) {
-                return;
+            } else {
+                let checked =
+                    !findings.handed_over.contains(var) && !findings.repeated.contains(&position);
+                let look = sections.access(op, address, site, checked);
+                if !checked {
+                    return;
+                }
+                looked_again = looked_again.or(look);
+                if op.is_atomic() && atomics.len() < TOUCHED {
+                    atomics.push(var);
+                }
             }
             touched.push(Event {
                 thread: *thread,
@@ -385,6 +453,12 @@ impl Translator {
                 op,
             });
         });
+        if let Some(look) = looked_again {
+            let again = self.site_again(site, look);
+            touched[first..]
+                .iter_mut()
+                .for_each(|event| event.site = again);
+        }
         self.batch.events = touched;
         for address in new {
             self.define_var(address);
@@ -484,6 +558,7 @@ impl Translator {
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
         Findings {
             repeated: pure.map(|look| look.position).collect(),
+            freed_in_use: std::mem::take(&mut self.freed_in_use),
             handed_over,
         }
     }
@@ -619,6 +694,7 @@ impl Translator {
         let place = self.place(chain, record.pc());
         self.settle(slot, place, record);
         let Place { site, family, .. } = place;
+        self.threads[slot].attempting = place.attempts;
         if place.waits {
             self.split(slot, site);
         }
@@ -672,6 +748,9 @@ impl Translator {
                 Kind::Write | Kind::WriteRange => Op::Write,
                 Kind::AtomicLoad => Op::AtomicLoad,
                 Kind::AtomicStore => Op::AtomicStore,
+                Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
+                    Op::AtomicRmwFailed
+                }
                 Kind::AtomicRmw => Op::AtomicRmw,
                 _ => Op::AtomicRmwFailed,
             };
@@ -696,6 +775,8 @@ impl Translator {
             match record.kind {
                 Kind::Wait | Kind::Arrive => return self.split(slot, site),
                 Kind::Fork | Kind::Join => {}
+                Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
+                    if self.is_lent(slot, record) => {}
                 _ => return,
             }
         }
@@ -716,6 +797,12 @@ impl Translator {
             }
             Kind::Begin => return self.begin(slot, site, record),
             Kind::End => return self.end(slot, site),
+            // What is given back because another lock was not free has never been held.
+            Kind::Acquire if place.attempts => {
+                self.threads[slot].attempted.push((record.subject, site));
+                return;
+            }
+            Kind::Release if place.attempts && self.give_up(slot, record.subject) => return,
             Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {
@@ -732,6 +819,31 @@ impl Translator {
             _ => return,
         };
         self.emit(slot, site, op);
+    }
+
+    /// Whether an implementation lets go of a lock that its caller holds, as a condition does while
+    /// it waits, or takes it again.
+    fn is_lent(&mut self, slot: usize, record: &Record) -> bool {
+        let Some(&lock) = self.locks.get(&record.subject) else {
+            return false;
+        };
+        let Thread { held, lent, .. } = &mut self.threads[slot];
+        if matches!(record.kind, Kind::Release | Kind::ReleaseShared) {
+            let is_held = held.contains(&lock);
+            if is_held {
+                lent.push(lock);
+            }
+            return is_held;
+        }
+        let at = lent.iter().position(|&other| other == lock);
+        at.map(|at| lent.swap_remove(at)).is_some()
+    }
+
+    /// Gives back a lock that was taken in the same attempt to take several.
+    fn give_up(&mut self, slot: usize, lock: u64) -> bool {
+        let attempted = &mut self.threads[slot].attempted;
+        let at = attempted.iter().position(|&(other, _)| other == lock);
+        at.map(|at| attempted.remove(at)).is_some()
     }
 
     /// A scope of threads ends when its count of them has become 0. They are joined by that, though
@@ -755,6 +867,24 @@ impl Translator {
         }
     }
 
+    /// Variables end with their memory. That is a write if it was still in use, for all we know. What
+    /// the thread has accessed itself on the way has let it come that far, and nobody gets in between.
+    fn free(&mut self, slot: usize, site: SiteId, position: u64, vars: &[VarId]) {
+        if let Some(survey) = &mut self.survey {
+            if survey.free(slot, vars) {
+                self.freed_in_use.insert(position);
+            }
+        } else if self.findings.freed_in_use.contains(&position) {
+            for &var in vars {
+                let touched = &self.threads[slot].touched;
+                let own = touched.len() == TOUCHED || touched.contains(&var);
+                if !own && !self.findings.handed_over.contains(var) {
+                    self.emit(slot, site, Op::Write(var));
+                }
+            }
+        }
+    }
+
     /// Memory comes to life or dies. It is an object if threads share some of it.
     fn memory(&mut self, slot: usize, record: &Record) {
         let Some(range) = record.range() else {
@@ -768,6 +898,10 @@ impl Translator {
         if !shared && !self.houses_lock(&range) {
             return;
         }
+        let vars = match record.kind {
+            Kind::Free => self.cells.live(&range),
+            _ => Vec::new(),
+        };
         self.cells.renew(&range);
         let chain = self.calls(slot);
         let Place { site, step, .. } = self.place(chain, record.pc());
@@ -775,6 +909,7 @@ impl Translator {
             return;
         }
         if record.kind == Kind::Free {
+            self.free(slot, site, record.position, &vars);
             if let Some(object) = self.forget_block(range.start) {
                 self.emit(slot, site, Op::Free(object));
             }

@@ -49,6 +49,9 @@ pub struct Counters {
     pub interrupted: u64,
     /// Whether the process came to its exit handlers.
     pub exited: bool,
+    /// How many bytes apart addresses are that the runtime could not tell from each other; 0 if it
+    /// could.
+    pub window: u64,
 }
 
 /// A recording of one process, in memory.
@@ -144,6 +147,7 @@ impl Recording {
             dropped: field(header::DROPPED),
             unseen_threads: field(header::UNSEEN_THREADS),
             interrupted: field(header::INTERRUPTED),
+            window: field(header::SHADOW),
             exited: field(header::EXITED) != 0,
         };
         let top = (field(header::TOP) as usize).min(data.len());

@@ -20,6 +20,12 @@
 //! order is in the atomic operations, which are events, or in the inside of a channel, which is
 //! nobody's atomicity.
 //!
+//! # What is freed
+//!
+//! To free memory is to write all of it, but nobody can be in the middle of using it: whoever frees comes
+//! after every use in every schedule, because of a count, a lock or a join. Only a free that is *not
+//! ordered* after a use may as well have come before it ([`Survey::free`]); such a one counts as a write.
+//!
 //! Order is happens-before, by vector clocks as in FastTrack, over *all* atomic operations and
 //! synchronisation of the recording, whatever model hides it from the engines. Memory orders are not
 //! in the recording, so every atomic operation counts as acquire and release: too much order, at
@@ -229,8 +235,16 @@ impl Survey {
         if let Some(published) = self.published.get(&address) {
             join(&mut clocks[slot], published);
         }
-        // The runtime ordered it after these because of the same word.
+        // The runtime ordered it after these because of the same word. If they have published there,
+        // that is why; otherwise by something that is not in the recording.
+        let published = self.published.get(&address);
+        let has_published = |other: usize| {
+            published.is_some_and(|clock| clock.get(other).is_some_and(|&time| time > 0))
+        };
         for &other in after.iter().filter(|&&other| other != slot) {
+            if has_published(other) {
+                continue;
+            }
             if let Some(other) = clocks.get(other).cloned() {
                 join(&mut clocks[slot], &other);
             }
@@ -328,6 +342,36 @@ impl Survey {
     /// How much is remembered besides variables.
     pub fn weight(&self) -> usize {
         self.published.len() + self.clocks.threads.len()
+    }
+
+    /// Follows the end of memory in which these variables live: whether somebody has used it and is not
+    /// ordered before. What was used so is no longer handed over.
+    pub fn free(&mut self, slot: usize, vars: &[VarId]) -> bool {
+        if self.given_up {
+            return false;
+        }
+        let (clocks, periods) = (&self.clocks, &self.periods);
+        let number = clocks.numbers.get(slot).copied().unwrap_or(u64::MAX);
+        let unordered = |way: &Way| {
+            let other = way.slot as usize;
+            way.number != number
+                && other != slot
+                && !periods.after(slot, other, way.period)
+                && !clocks.after(slot, other, way.time)
+        };
+        let mut used = false;
+        for var in vars {
+            if let Some(state) = self.vars.get_mut(var.index())
+                && state.ways.iter().any(unordered)
+            {
+                *state = Var {
+                    ways: Vec::new(),
+                    kept: true,
+                };
+                used = true;
+            }
+        }
+        used
     }
 
     /// What the pass has found out so far.

@@ -11,6 +11,7 @@
 //!   inside of them.
 //! * [`models`]: which functions are synchronisation, and what their atomic operations mean.
 //! * [`own_models`]: what a user says of further ones.
+//! * [`answers`]: what a program that runs is told of its functions.
 //! * [`atomics`]: what atomic operations of user code amount to.
 //! * [`cells`]: which bytes are one variable.
 //! * [`sharing`]: which memory threads share, while a program runs.
@@ -19,6 +20,7 @@
 //! * [`events`]: all of it put together.
 #![forbid(unsafe_code)]
 
+pub mod answers;
 pub mod atomics;
 pub mod cells;
 pub mod events;

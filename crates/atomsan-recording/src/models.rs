@@ -47,7 +47,7 @@ const BY_NAME: &[&str] = &[
 
 /// What a function of a lock does, if it is known by its name.
 pub fn step(function: &str) -> Option<Step> {
-    let path = function.trim_start_matches('<');
+    let path = path(function);
     if !BY_NAME.iter().any(|start| path.starts_with(start)) {
         return None;
     }
@@ -77,7 +77,45 @@ pub enum Change {
     Downgrade,
 }
 
-/// The models, first match wins: the start of a function's path, without leading `<`.
+/// The path of a function, as the tables have it: without the `<` of Rust's `<T as Trait>::f`, and
+/// without what C++ writes around it (`void ns::f<int>(int) const` is `ns::f`).
+fn path(function: &str) -> &str {
+    if function.starts_with('<') {
+        return function.trim_start_matches('<');
+    }
+    let (mut depth, mut start, mut end) = (0u32, 0, function.len());
+    let bytes = function.as_bytes();
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'<' => depth += 1,
+            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
+            b'>' => depth = depth.saturating_sub(1),
+            b' ' if depth == 0 => start = at + 1,
+            b'(' if depth == 0 && !function[start..at].ends_with("operator") => {
+                end = at;
+                break;
+            }
+            _ => {}
+        }
+    }
+    let path = &function[start..end];
+    // Only C++ has a list of arguments behind the name.
+    if end == function.len() || !path.ends_with('>') {
+        return path;
+    }
+    let mut depth = 0u32;
+    for (at, byte) in path.bytes().enumerate().rev() {
+        match byte {
+            b'>' => depth += 1,
+            b'<' if depth == 1 => return &path[..at],
+            b'<' => depth -= 1,
+            _ => {}
+        }
+    }
+    path
+}
+
+/// The models, first match wins: the start of a function's [`path`].
 const TABLE: &[(&str, Family)] = &[
     ("std::sys::sync::mutex::futex::Mutex", Family::FutexMutex),
     ("std::sync::poison::mutex::", Family::FutexMutex),
@@ -120,6 +158,22 @@ const TABLE: &[(&str, Family)] = &[
     ("once_cell::", Family::Opaque),
     ("rayon_core::", Family::Opaque),
     ("tokio::", Family::Opaque),
+    // libstdc++'s, which is compiled into the program. What a condition does with the user's lock
+    // is the user's: the thread holds it before.
+    ("std::_V2::condition_variable_any::", Family::Opaque),
+    ("std::counting_semaphore<", Family::Opaque),
+    ("std::__atomic_semaphore::", Family::Opaque),
+    ("std::latch::", Family::Opaque),
+    ("std::barrier<", Family::Opaque),
+    ("std::__tree_barrier<", Family::Opaque),
+    ("std::__detail::__waiter", Family::Opaque),
+    ("std::__detail::__platform_", Family::Opaque),
+    ("std::stop_token::", Family::Opaque),
+    ("std::stop_source::", Family::Opaque),
+    ("std::jthread::", Family::Opaque),
+    ("std::__future_base::", Family::Opaque),
+    ("std::promise<", Family::Opaque),
+    ("std::packaged_task<", Family::Opaque),
 ];
 
 /// Functions that wait for other threads: the start of their path, and the end. Nobody expects to be
@@ -204,13 +258,33 @@ const WAITING: &[(&str, &[&str])] = &[
         "oneshot::Receiver",
         &["recv", "recv_ref", "recv_timeout", "recv_deadline"],
     ),
+    ("std::_V2::condition_variable_any", CPP_WAIT),
+    (
+        "std::counting_semaphore<",
+        &["acquire", "try_acquire_for", "try_acquire_until"],
+    ),
+    ("std::latch", CPP_WAIT),
+    ("std::barrier<", CPP_WAIT),
+    ("std::__atomic_base<", CPP_WAIT),
+    ("std::atomic<", CPP_WAIT),
+    ("std::future<", &["get", "wait", "wait_for", "wait_until"]),
+    (
+        "std::shared_future<",
+        &["get", "wait", "wait_for", "wait_until"],
+    ),
+    (
+        "std::__basic_future<",
+        &["wait", "wait_for", "wait_until", "_M_get_result"],
+    ),
 ];
+
+const CPP_WAIT: &[&str] = &["wait", "wait_for", "wait_until", "arrive_and_wait"];
 
 const RECEIVE: &[&str] = &["recv", "recv_timeout", "recv_deadline", "recv_sync"];
 
 /// Whether a function waits for other threads.
 pub fn waits(function: &str) -> bool {
-    let path = function.trim_start_matches('<');
+    let path = path(function);
     let end = path.rsplit("::").next().unwrap_or(path);
     WAITING
         .iter()
@@ -224,9 +298,16 @@ pub fn scopes(function: &str) -> bool {
         || path.starts_with("std::thread::builder::Builder::spawn_scoped")
 }
 
+/// Whether a function takes several locks at once: it tries, and gives back what it has when one is
+/// not free.
+pub fn attempts(function: &str) -> bool {
+    let path = path(function);
+    path == "std::lock" || path == "std::try_lock" || path.starts_with("std::scoped_lock<")
+}
+
 /// The family that a function belongs to, if it is synchronisation.
 pub fn family(function: &str) -> Option<Family> {
-    let path = function.trim_start_matches('<');
+    let path = path(function);
     TABLE
         .iter()
         .find(|(start, _)| path.starts_with(start))
@@ -284,6 +365,26 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_cpp() {
+        let wait = "void std::_V2::condition_variable_any::wait<std::unique_lock<std::timed_mutex> >\
+                    (std::unique_lock<std::timed_mutex>&)";
+        assert_eq!(path(wait), "std::_V2::condition_variable_any::wait");
+        assert!(waits(wait) && family(wait) == Some(Family::Opaque));
+        let acquire = "std::counting_semaphore<2l>::acquire()";
+        assert!(waits(acquire) && family(acquire) == Some(Family::Opaque));
+        assert_eq!(
+            path("ns::Less<int (*)(long)>::operator()(int) const"),
+            "ns::Less<int (*)(long)>::operator()"
+        );
+        assert_eq!(
+            path("std::vec::Vec<(u8, u8)>::push"),
+            "std::vec::Vec<(u8, u8)>::push"
+        );
+        assert_eq!(path("Queue::take()"), "Queue::take");
+        assert_eq!(path(")>>(x"), ")>>");
+    }
+
+    #[test]
     fn a_reader_writer_lock() {
         let lock = Family::FutexRwLock;
         let (writer, waiting) = ((1 << 30) - 1, 1 << 30);
@@ -307,6 +408,17 @@ mod tests {
         assert_eq!(lock.change(1, 5), None, "in vain");
         assert_eq!(lock.change(5, 1), None, "and back");
         assert_eq!(lock.change(5, 4), Some(Change::Release));
+    }
+
+    #[test]
+    fn functions_that_take_several_locks() {
+        assert!(attempts(
+            "void std::lock<std::mutex, std::mutex>(std::mutex&, std::mutex&)"
+        ));
+        assert!(attempts("std::scoped_lock<A, B>::scoped_lock(A&, B&)"));
+        assert!(!attempts(
+            "std::lock_guard<std::mutex>::lock_guard(std::mutex&)"
+        ));
     }
 
     #[test]

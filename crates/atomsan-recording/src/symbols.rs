@@ -5,12 +5,12 @@
 //! information costs names, not events.
 
 use crate::file::Recording;
-use crate::types::{TypeId, Types};
+use crate::types::{Local, TypeId, Types};
 use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
 use rustc_hash::FxBuildHasher;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -34,16 +34,20 @@ struct Module {
     path: PathBuf,
     lines: OnceCell<Option<addr2line::Loader>>,
     image: OnceCell<Image>,
+    statics: OnceCell<Vec<Static>>,
     types: OnceCell<Option<Types>>,
+    /// The locals of functions, by an address in them.
+    locals: RefCell<HashMap<u64, Rc<[Local]>, FxBuildHasher>>,
 }
 
-/// What the symbol table says.
+/// Address, size and name of a static.
+type Static = (u64, u64, String);
+
+/// What the file's headers say.
 #[derive(Default)]
 struct Image {
     /// The lowest address that the file asks for.
     base: u64,
-    /// Address, size and name of each static, in order.
-    statics: Vec<(u64, u64, String)>,
     /// Places in functions that are marked as not atomic.
     not_atomic: Vec<u64>,
 }
@@ -99,7 +103,9 @@ impl Symbols {
                     path: path.into(),
                     lines: OnceCell::new(),
                     image: OnceCell::new(),
+                    statics: OnceCell::new(),
                     types: OnceCell::new(),
+                    locals: RefCell::default(),
                 }),
             }
         }
@@ -169,12 +175,10 @@ impl Symbols {
             .iter()
             .filter(|module| module.range.start <= address)
             .max_by_key(|module| module.range.start)?;
-        let image = module.image();
+        let (image, statics) = (module.image(), module.statics());
         let address = address - module.range.start + image.base;
-        let after = image
-            .statics
-            .partition_point(|(start, ..)| *start <= address);
-        let (start, size, name) = image.statics.get(after.checked_sub(1)?)?;
+        let after = statics.partition_point(|(start, ..)| *start <= address);
+        let (start, size, name) = statics.get(after.checked_sub(1)?)?;
         let offset = address - start;
         if offset >= *size {
             return None;
@@ -223,12 +227,38 @@ impl Symbols {
         parameters().unwrap_or_default()
     }
 
+    /// What a function has so many bytes above its stack pointer: `account.balance`. The function is
+    /// the one that a return address behind its prologue is in.
+    pub(crate) fn local(&self, pc: u64, offset: u64) -> Option<String> {
+        let address = pc.checked_sub(1)?;
+        let mut modules = self.modules.iter();
+        let module = modules.find(|module| module.range.contains(&address))?;
+        let address = address - module.range.start + module.image().base;
+        let types = module.types()?;
+        let known = module.locals.borrow().get(&address).map(Rc::clone);
+        let locals = known.unwrap_or_else(|| {
+            let locals: Rc<[Local]> = module
+                .read_locals(types, address)
+                .unwrap_or_default()
+                .into();
+            module
+                .locals
+                .borrow_mut()
+                .insert(address, Rc::clone(&locals));
+            locals
+        });
+        let mut found = locals.iter().filter(|local| local.bytes.contains(&offset));
+        let local = found.next_back()?;
+        let path = types.path_in(local.of, offset - local.bytes.start);
+        Some(format!("{}{path}", local.name))
+    }
+
     /// How many bytes a value of a type has.
     pub(crate) fn size(&self, of: Type) -> Option<u64> {
         self.modules[of.module].types()?.size(of.of)
     }
 
-    /// What is so many bytes into a value of a type, or into several one after the other.
+    /// What is so many bytes into a value of a type.
     pub(crate) fn member(&self, of: Type, offset: u64) -> Option<String> {
         self.modules[of.module].types()?.member(of.of, offset)
     }
@@ -279,6 +309,17 @@ impl Module {
             .as_ref()
     }
 
+    fn read_locals(&self, types: &Types, address: u64) -> Option<Vec<Local>> {
+        let mut frames = self.lines()?.find_frames(address).ok()?;
+        let mut function = None;
+        while let Ok(Some(frame)) = frames.next() {
+            function = frame.dw_die_offset;
+        }
+        let data = std::fs::read(&self.path).ok()?;
+        let file = object::File::parse(&*data).ok()?;
+        types.locals(&file, address, function?.0.into_u64() as usize)
+    }
+
     fn types(&self) -> Option<&Types> {
         let read = || {
             let data = std::fs::read(&self.path).ok()?;
@@ -291,34 +332,47 @@ impl Module {
         self.image
             .get_or_init(|| Image::read(&self.path).unwrap_or_default())
     }
+
+    fn statics(&self) -> &[Static] {
+        self.statics
+            .get_or_init(|| statics(&self.path).unwrap_or_default())
+    }
+}
+
+/// A file, of which only those parts are read that are asked for.
+fn parts(path: &Path) -> Option<ReadCache<std::fs::File>> {
+    Some(ReadCache::new(std::fs::File::open(path).ok()?))
+}
+
+/// What the symbol table says of statics, in order.
+fn statics(path: &Path) -> Option<Vec<Static>> {
+    let data = parts(path)?;
+    let file = object::File::parse(&data).ok()?;
+    let mut statics: Vec<Static> = file
+        .symbols()
+        .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0)
+        .filter_map(|symbol| {
+            Some((
+                symbol.address(),
+                symbol.size(),
+                demangle(as_written(symbol.name().ok()?)),
+            ))
+        })
+        .collect();
+    statics.sort();
+    Some(statics)
 }
 
 impl Image {
     fn read(path: &Path) -> Option<Image> {
-        let data = std::fs::read(path).ok()?;
-        let file = object::File::parse(&*data).ok()?;
+        let data = parts(path)?;
+        let file = object::File::parse(&data).ok()?;
         let base = file.segments().map(|segment| segment.address()).min()? & !0xfff;
-        let mut statics: Vec<_> = file
-            .symbols()
-            .filter(|symbol| symbol.kind() == SymbolKind::Data && symbol.size() > 0)
-            .filter_map(|symbol| {
-                Some((
-                    symbol.address(),
-                    symbol.size(),
-                    demangle(as_written(symbol.name().ok()?)),
-                ))
-            })
-            .collect();
-        statics.sort();
         let not_atomic = file
             .section_by_name(NOT_ATOMIC)
             .and_then(|section| Some((section.address(), section.data().ok()?)))
             .map_or_else(Vec::new, |(start, data)| marked_places(start, data));
-        Some(Image {
-            base,
-            statics,
-            not_atomic,
-        })
+        Some(Image { base, not_atomic })
     }
 }
 
@@ -366,6 +420,42 @@ pub fn uninstrumented(recording: &Recording) -> Vec<String> {
         .filter(|(path, _)| is_instrumented(Path::new(path)) == Some(false))
         .map(|(_, name)| name.to_owned())
         .collect()
+}
+
+/// The file names of what clang has compiled, in part at least, for vectors of more than 16 bytes:
+/// it does not announce accesses of such.
+pub fn wide_vectors(recording: &Recording) -> Vec<String> {
+    let mut paths: Vec<&str> = recording
+        .maps()
+        .flat_map(str::lines)
+        .filter(|line| is_code(line))
+        .filter_map(|line| Some(mapped_file(line)?.1))
+        .collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let named = |path: &str| Some(Path::new(path).file_name()?.to_str()?.to_owned());
+    (paths.into_iter())
+        .filter(|path| has_wide_vectors(Path::new(path)) == Some(true))
+        .filter_map(named)
+        .collect()
+}
+
+fn has_wide_vectors(path: &Path) -> Option<bool> {
+    let data = std::fs::read(path).ok()?;
+    let file = object::File::parse(&*data).ok()?;
+    let strings = file.section_by_name(".debug_str")?.data().ok()?;
+    let asks = |string: &[u8]| std::str::from_utf8(string).is_ok_and(asks_for_wide_vectors);
+    Some(strings.split(|&byte| byte == 0).any(asks))
+}
+
+/// Whether a compiler's command line, as clang writes it down, asks for vectors of more than 16 bytes.
+fn asks_for_wide_vectors(producer: &str) -> bool {
+    const NARROW: [&str; 4] = ["x86-64", "x86-64-v2", "core2", "nehalem"];
+    producer.contains("clang version")
+        && producer.split(' ').any(|flag| {
+            flag.starts_with("-mavx")
+                || (flag.strip_prefix("-march=")).is_some_and(|cpu| !NARROW.contains(&cpu))
+        })
 }
 
 /// Whether a file refers to the runtime; `None` if it cannot be read.
@@ -444,6 +534,21 @@ mod tests {
         assert_eq!(
             mapped_file("7f00-7f20 rw-p 00000000 00:00 0   [heap]"),
             None
+        );
+    }
+
+    #[test]
+    fn vectors_that_clang_was_asked_for() {
+        let asked = |flags: &str| {
+            asks_for_wide_vectors(&format!(
+                "Debian clang version 14.0.6 /usr/bin/clang {flags}"
+            ))
+        };
+        assert!(asked("-O2 -mavx2 -c a.c") && asked("-march=native") && asked("-march=x86-64-v3"));
+        assert!(!asked("-O2 -march=x86-64 a.c") && !asked("-msse4.2"));
+        assert!(
+            !asks_for_wide_vectors("GNU C17 12.2.0 -mavx2"),
+            "gcc announces them"
         );
     }
 }

@@ -12,6 +12,8 @@
 //! All variables of a file are listed in one pass over its units; the layout of a type is read when
 //! it is first asked for.
 
+mod locals;
+
 use gimli::{AttributeValue, Operation, Reader as _, UnitOffset};
 use hashbrown::{HashMap, HashSet};
 use object::{Object, ObjectSection};
@@ -20,6 +22,8 @@ use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
+
+pub(crate) use locals::Local;
 
 type Reader = gimli::EndianRcSlice<gimli::LittleEndian>;
 /// A type: the number of its unit, and where it is in that.
@@ -47,12 +51,9 @@ const LIBRARIES: &[&str] = &[
 ];
 
 /// What libraries put around what they make room for.
-const WRAPPERS: [&str; 4] = [
-    "ArcInner<",
-    "RcInner<",
-    "RcBox<",
-    "_Sp_counted_ptr_inplace<",
-];
+const WRAPPERS: [&str; 4] = ["ArcInner<", "RcInner<", "RcBox<", "_"];
+/// Raw memory for a value of the type that they are generic over.
+const BUFFERS: [&str; 2] = ["__aligned_buffer<", "__aligned_membuf<"];
 
 /// The types of a file.
 pub(crate) struct Types {
@@ -222,19 +223,23 @@ impl Types {
     pub(crate) fn path(&self, variable: u64, offset: u64) -> Option<String> {
         let at = (self.variables).partition_point(|(address, _)| *address < variable);
         let (_, of) = *(self.variables.get(at)).filter(|(address, _)| *address == variable)?;
+        Some(self.path_in(of, offset))
+    }
+
+    /// The path to what is so many bytes into a value of a type.
+    pub(crate) fn path_in(&self, of: TypeId, offset: u64) -> String {
         let mut path = String::new();
         self.descend(of, offset, |step| step.write(&mut path));
-        Some(path)
+        path
     }
 
     /// What is so many bytes into a value of a type, as `Account::balance`; `None` if that has no
     /// name.
     pub(crate) fn member(&self, of: TypeId, offset: u64) -> Option<String> {
-        let size = self.size(of).filter(|&size| size != 0)?;
         let mut name: Option<String> = None;
         let mut users = false;
         let mut path = String::new();
-        self.descend(of, offset % size, |step| {
+        self.descend(of, offset, |step| {
             if let Step::Into(at) = step {
                 if !users && self.library.contains(&at) {
                     let own = self.name(at);
@@ -292,12 +297,17 @@ impl Types {
         }
     }
 
+    /// The unit that the code at an address is of.
+    fn unit_of(&self, address: u64) -> Option<u32> {
+        let after = (self.code).partition_point(|(range, _)| range.start <= address);
+        let (range, unit) = self.code.get(after.checked_sub(1)?)?;
+        range.contains(&address).then_some(*unit)
+    }
+
     /// The types that a function is generic over, or that its class is; the function is the one at
     /// a place in the debug information of the unit that the code at an address is of.
     pub(crate) fn parameters(&self, address: u64, function: usize) -> Vec<TypeId> {
-        let after = (self.code).partition_point(|(range, _)| range.start <= address);
-        let found = after.checked_sub(1).and_then(|at| self.code.get(at));
-        let Some((_, unit)) = found.filter(|(range, _)| range.contains(&address)) else {
+        let Some(unit) = self.unit_of(address) else {
             return Vec::new();
         };
         let mut found = Vec::new();
@@ -307,7 +317,7 @@ impl Types {
             let Some(this) = at else {
                 break;
             };
-            at = self.parameters_at(*unit, this, &mut found).flatten();
+            at = self.parameters_at(unit, this, &mut found).flatten();
         }
         found
     }
@@ -369,10 +379,23 @@ impl Types {
         match root.entry().tag() {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type => {
                 let library = self.library.contains(&(of.0, at));
+                let name = self.name((of.0, at)).filter(|_| library);
+                let buffer =
+                    name.is_some_and(|name| BUFFERS.iter().any(|start| name.starts_with(start)));
                 let mut fields = Vec::new();
                 let mut children = root.children();
                 while let Ok(Some(child)) = children.next() {
-                    fields.extend(self.field(of.0, child.entry(), library));
+                    let entry = child.entry();
+                    match type_of(entry) {
+                        Some(content) if buffer => {
+                            if entry.tag() == gimli::DW_TAG_template_type_parameter {
+                                let of = (of.0, content);
+                                let (bytes, name) = (0..self.size(of)?, String::new());
+                                fields.push(Field { bytes, name, of });
+                            }
+                        }
+                        _ => fields.extend(self.field(of.0, entry, library)),
+                    }
                 }
                 Some(Layout::Fields(at, fields))
             }

@@ -48,19 +48,24 @@ impl Marks {
     pub(crate) fn of(findings: &[Report]) -> Marks {
         let mut marks: HashMap<String, Option<Accepted>> = HashMap::new();
         for report in findings {
-            let mark = marks
-                .entry(report.fingerprint.clone())
-                .or_insert_with(|| report.accepted.clone());
-            if report.accepted.is_none() {
-                *mark = None;
+            for print in report.prints() {
+                let mark = marks
+                    .entry(print.to_owned())
+                    .or_insert_with(|| report.accepted.clone());
+                if report.accepted.is_none() {
+                    *mark = None;
+                }
             }
         }
         Marks(marks)
     }
 
-    pub(crate) fn put(mut self, findings: &mut [Report]) {
+    pub(crate) fn put(self, findings: &mut [Report]) {
         for report in findings {
-            report.accepted = self.0.remove(&report.fingerprint).flatten();
+            let marks: Option<Vec<_>> = (report.prints())
+                .filter_map(|print| self.0.get(print).cloned())
+                .collect();
+            report.accepted = marks.and_then(|marks| marks.into_iter().next());
             for other in &mut report.also {
                 other.accepted = None;
             }

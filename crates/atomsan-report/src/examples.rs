@@ -55,5 +55,6 @@ pub(crate) fn report() -> Report {
         also: Vec::new(),
         accepted: None,
         fingerprint: "0123456789abcdef".to_owned(),
+        ways: Vec::new(),
     }
 }

@@ -12,17 +12,15 @@
 //! (`[10, 12]` and `[12, 15]`) are two mistakes and stay two findings. Nothing is thrown away: the
 //! clearest report stands for its gap and carries the others (`also`).
 //!
-//! The fingerprint of a finding says which gap of which function it is, counted from the top.
-//! That does not depend on lines, threads, engines or the way in which the gap was seen, and a run
-//! that sees fewer gaps of a function than another has no fingerprint that the other has not.
+//! What makes a gap known again is in [`fingerprint`].
 
 use crate::accepted::Marks;
+use crate::fingerprint;
 use crate::rank::Rank;
 use crate::resolve::Report;
 use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use xxhash_rust::xxh3::Xxh3;
 
 /// Another engine that found the same.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -148,14 +146,12 @@ fn gaps(reports: Vec<Report>) -> Vec<Report> {
         }
     }
     gaps.sort_by_key(|gap| gap.end);
-    let numbered = gaps.into_iter().enumerate();
-    numbered
-        .map(|(number, gap)| {
-            let mut finding = finding(gap.reports);
-            finding.fingerprint = fingerprint(&finding, number);
-            finding
-        })
-        .collect()
+    let findings = gaps.into_iter().map(|gap| finding(gap.reports));
+    let mut findings: Vec<Report> = findings.collect();
+    if let Some(family) = findings.first().map(family) {
+        fingerprint::number(&mut findings, family);
+    }
+    findings
 }
 
 /// The same static violation, seen in several threads or processes, is counted.
@@ -232,25 +228,6 @@ fn clarity(report: &Report) -> (Reverse<Rank>, usize, usize, Reverse<u32>) {
         place(&KNOWN, &report.status),
         Reverse(last - first),
     )
-}
-
-/// Which gap of which function; the file without its directories, which differ between machines.
-fn fingerprint(finding: &Report, number: usize) -> String {
-    let culprit = &finding.culprit;
-    let file = culprit.file.as_deref().unwrap_or("");
-    let mut hash = Xxh3::new();
-    let mut add = |text: &str| {
-        hash.update(text.as_bytes());
-        hash.update(&[0]);
-    };
-    add(family(finding));
-    add(culprit.function.as_deref().unwrap_or(""));
-    add(file.rsplit(['/', '\\']).next().unwrap_or(file));
-    if culprit.file.is_none() {
-        culprit.lines.iter().for_each(|line| add(&line.to_string()));
-    }
-    add(&number.to_string());
-    format!("{:016x}", hash.digest())
 }
 
 #[cfg(test)]
@@ -344,19 +321,5 @@ mod tests {
         };
         assert_eq!(finding.agreeing, [agreeing]);
         assert_eq!(gather(findings.clone()), findings, "gathered again");
-    }
-
-    #[test]
-    fn the_fingerprint_does_not_depend_on_how_the_gap_was_seen() {
-        let print = |reports| {
-            let findings = gather(reports).into_iter();
-            findings.map(|one| one.fingerprint).collect::<Vec<_>>()
-        };
-        let whole = print(vec![at(10, 12), at(20, 25)]);
-        assert_ne!(whole[0], whole[1]);
-        let mut seen = at(31, 35);
-        seen.anomaly = "non-repeatable-read".to_owned();
-        seen.culprit.file = Some("/elsewhere/src/bank.rs".to_owned());
-        assert_eq!(print(vec![seen])[0], whole[0]);
     }
 }

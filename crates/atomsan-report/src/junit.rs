@@ -86,6 +86,7 @@ fn description(finding: &Report, file: Option<&str>) -> String {
         let (sign, thread, action) = (step.sign(), &step.thread, &step.action);
         lines.push(format!("{sign} {thread} {action}, at {at}{meaning}"));
     }
+    lines.extend(story::about(finding));
     lines.push(format!("help: {}", story::help(finding)));
     lines.push(story::evidence(finding));
     lines.join("\n")

@@ -11,6 +11,7 @@ mod accepted;
 #[cfg(test)]
 mod examples;
 pub mod explain;
+mod fingerprint;
 mod fold;
 mod gather;
 pub mod html;
@@ -21,6 +22,7 @@ pub mod resolve;
 pub mod sarif;
 pub mod source;
 pub mod story;
+mod subjects;
 pub mod terminal;
 mod unite;
 mod words;

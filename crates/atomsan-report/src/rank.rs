@@ -1,7 +1,7 @@
 //! How much attention a finding deserves.
 
-use atomsan_trace::Names;
 use atomsan_trace::finding::{Anomaly, Finding};
+use atomsan_trace::{Names, SiteId};
 use serde::{Deserialize, Serialize};
 
 /// How much attention a finding deserves. The order is from least to most.
@@ -27,6 +27,9 @@ impl Rank {
             .any(|participant| participant.blamed && participant.region.is_some());
         match finding.anomaly {
             _ if !blamed_region || same_place => Rank::Low,
+            Anomaly::LostUpdate if looked_again(finding, names) => Rank::Medium,
+            // Two places, of which one is not known, may be one.
+            _ if names.is_placed(first) != names.is_placed(second) => Rank::Medium,
             Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten => Rank::High,
             Anomaly::NonRepeatableRead
             | Anomaly::InconsistentPair
@@ -36,4 +39,19 @@ impl Rank {
             | Anomaly::MissingYield => Rank::Medium,
         }
     }
+}
+
+/// Whether the culprit's last step is a write after a second look, or part of such a look (a table
+/// that makes room for what may be inserted): nothing is known to be lost then.
+pub(crate) fn looked_again(finding: &Finding, names: &Names) -> bool {
+    let own = finding.witness.iter().rfind(|step| step.participant == 0);
+    let Some(site) = own.map(|step| step.event.site) else {
+        return false;
+    };
+    let after_look = |site: SiteId| names.site(site).and_then(|site| site.looked_again);
+    after_look(site).is_some()
+        || names
+            .sites()
+            .iter()
+            .any(|other| other.looked_again == Some(site))
 }

@@ -2,9 +2,9 @@
 
 use crate::accepted::Accepted;
 use crate::gather::Agreeing;
-use crate::rank::Rank;
+use crate::rank::{self, Rank};
 use crate::words;
-use atomsan_trace::finding::Finding;
+use atomsan_trace::finding::{Anomaly, Finding};
 use atomsan_trace::names::Frame;
 use atomsan_trace::{FunctionId, Names, SiteId, StackId, Stacks};
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,10 @@ pub struct Report {
     pub accepted: Option<Accepted>,
     /// Identifies the finding across runs and edits.
     pub fingerprint: String,
+    /// The fingerprints of the other ways in which the mistake was seen: what has one of them is
+    /// this finding.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<String>,
 }
 
 /// Turns ids into names. Where threads were started is for the caller to say.
@@ -184,11 +188,25 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         event: finding.index + 1,
         count: finding.count,
         total: finding.count,
-        notes: finding.notes.clone(),
+        notes: notes(finding, names),
         agreeing: Vec::new(),
         also: Vec::new(),
         accepted: None,
+        ways: Vec::new(),
     }
+}
+
+/// What else there is to say.
+fn notes(finding: &Finding, names: &Names) -> Vec<String> {
+    let mut notes = finding.notes.clone();
+    if finding.anomaly == Anomaly::LostUpdate && rank::looked_again(finding, names) {
+        notes.push(
+            "the critical section of the write looks again before it writes: right, if only that \
+             look decides"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 /// A place that a person wrote: an event's own, or, if it is in no file of a person's (inside of a

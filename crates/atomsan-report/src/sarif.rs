@@ -115,6 +115,9 @@ fn result(finding: &Report, rules: &[&Explanation], sources: &Sources) -> Value 
     if let Some(doubt) = story::doubt(finding) {
         let _ = write!(message, "\n\nNote: {doubt}.");
     }
+    for about in story::about(finding) {
+        let _ = write!(message, "\n\n{about}.");
+    }
     let _ = write!(message, "\n\n{}.", story::evidence(finding));
     let related = told.iter().map(|step| {
         let mut location = self::location(&step.place, sources);

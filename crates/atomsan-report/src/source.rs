@@ -141,11 +141,37 @@ pub fn heading(lines: &Lines, function: &str, line: u32) -> Option<u32> {
 }
 
 /// `withdraw` for `bank::Account::withdraw::{{closure}}`, `Account::withdraw(int)` and
-/// `bank/Account.withdraw(I)Z`.
+/// `bank/Account.withdraw(I)Z`; `push` for `alloc::vec::Vec<T,A>::push`.
 pub(crate) fn bare_name(function: &str) -> &str {
-    let function = function.split("::{").next().unwrap_or(function);
-    let function = function.split(['(', '<']).next().unwrap_or(function);
-    function.rsplit([':', '.', '/']).next().unwrap_or(function)
+    let (mut depth, mut start, mut found) = (0usize, 0, "");
+    let mut before = ':';
+    let mut part = |range: std::ops::Range<usize>| {
+        let part = function[range].split('<').next().unwrap_or("");
+        if !part.is_empty() && !part.starts_with(['{', '(']) {
+            found = part;
+        }
+    };
+    for (at, c) in function.char_indices() {
+        match c {
+            '<' | '{' => depth += 1,
+            '(' if depth > 0 || at == start => depth += 1,
+            // Arrows of function types are no brackets.
+            '>' if matches!(before, '-' | '=') => {}
+            '>' | '}' | ')' => depth = depth.saturating_sub(1),
+            '(' => {
+                part(start..at);
+                return found;
+            }
+            ':' | '.' | '/' if depth == 0 => {
+                part(start..at);
+                start = at + 1;
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    part(start..function.len());
+    found
 }
 
 #[cfg(test)]
@@ -159,6 +185,16 @@ mod tests {
             ("Account::withdraw(int)", "withdraw"),
             ("bank/Account.withdraw(I)Z", "withdraw"),
             ("withdraw", "withdraw"),
+            ("alloc::vec::Vec<T,A>::push", "push"),
+            ("<alloc::vec::Vec<T> as core::ops::Deref>::deref", "deref"),
+            (
+                "std::vector<int, std::allocator<int> >::push_back(int const&)",
+                "push_back",
+            ),
+            ("(anonymous namespace)::forget(int)", "forget"),
+            ("call<fn(int) -> int>::{closure#0}", "call"),
+            ("<F as bank::Run<bank::main::{{closure}}>>::run", "run"),
+            ("sort::<u32>", "sort"),
             ("", ""),
         ] {
             assert_eq!(bare_name(function), name);

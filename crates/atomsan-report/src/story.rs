@@ -6,6 +6,8 @@
 
 use crate::resolve::{Place, Report, Step};
 use crate::source::{bare_name, is_library};
+use crate::subjects::Subjects;
+pub use crate::subjects::about;
 use crate::words;
 use std::borrow::Cow;
 
@@ -75,6 +77,7 @@ pub fn named_thread(name: &str) -> Cow<'_, str> {
 
 /// The steps, told in order.
 pub fn tell(report: &Report) -> Vec<Told> {
+    let subjects = Subjects::of(report);
     let culprit = |step: &Step| step.transaction == 0;
     let first = report.witness.iter().position(culprit);
     let last = report.witness.iter().rposition(culprit);
@@ -92,7 +95,7 @@ pub fn tell(report: &Report) -> Vec<Told> {
         let mut action = words::phrase(&step.op).to_owned();
         if let Some(target) = &step.target {
             action.push(' ');
-            action.push_str(&quoted(target));
+            action.push_str(&subjects.say(target));
         }
         let inside = (step.place.function.as_deref())
             .filter(|_| place.function != step.place.function || place.line != step.place.line);
@@ -170,15 +173,6 @@ fn nearest(step: &Step) -> Place {
         .find(users)
         .unwrap_or(&step.place)
         .clone()
-}
-
-/// A name in quotes, a description as it is.
-fn quoted(target: &str) -> Cow<'_, str> {
-    if target.contains(' ') {
-        Cow::Borrowed(target)
-    } else {
-        Cow::Owned(format!("`{target}`"))
-    }
 }
 
 /// Where, and who got in: `src/bank.rs, between lines 14 and 17; …`.

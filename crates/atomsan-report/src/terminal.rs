@@ -49,6 +49,19 @@ fn printable(report: &Report) -> Report {
         clean(text);
         shorten(text);
     };
+    // What a part belongs to is told only once.
+    let target = |text: &mut String| {
+        clean(text);
+        match text.split_once(" of ") {
+            Some((part, whole)) => {
+                let (mut part, mut whole) = (part.to_owned(), whole.to_owned());
+                shorten(&mut part);
+                shorten(&mut whole);
+                *text = format!("{part} of {whole}");
+            }
+            None => shorten(text),
+        }
+    };
     let place = |place: &mut Place| {
         place.function.iter_mut().for_each(name);
         place.file.iter_mut().for_each(clean);
@@ -63,11 +76,12 @@ fn printable(report: &Report) -> Report {
     for transaction in &mut report.transactions {
         clean(&mut transaction.thread);
         transaction.region.iter_mut().for_each(name);
+        transaction.spawned.iter_mut().for_each(place);
     }
     for step in &mut report.witness {
         clean(&mut step.thread);
         clean(&mut step.op);
-        step.target.iter_mut().for_each(name);
+        step.target.iter_mut().for_each(target);
         step.note.iter_mut().for_each(clean);
         place(&mut step.place);
         step.stack.iter_mut().for_each(place);
@@ -112,6 +126,10 @@ fn render(report: &Report, options: &Options<'_>) -> String {
     group = noted(group, Level::HELP, &story::help(report), width);
     if let Some(doubt) = story::doubt(report) {
         group = noted(group, Level::NOTE, doubt, width);
+    }
+    let about = story::about(report);
+    if !about.is_empty() {
+        group = noted(group, Level::NOTE, &about.join("; "), width);
     }
     for note in &report.notes {
         group = noted(group, Level::NOTE, note, width);

@@ -95,6 +95,7 @@ extern "C" fn exiting(status: i32, _: *mut c_void) {
         // SAFETY: libc is about to do the same; what the program has printed belongs in front of
         // what we have to say.
         unsafe { fflush(null_mut()) };
+        start::at_exit();
         conclude(status);
     }
 }
@@ -153,7 +154,11 @@ fn found_something() -> bool {
             arguments.as_ptr(),
             environ,
         );
-        if spawned != 0 || waitpid(pid, &mut found, 0) != pid {
+        let killed = |status: i32| status & 0x7f != 0;
+        if spawned != 0 || waitpid(pid, &mut found, 0) != pid || killed(found) {
+            crate::platform::say("atomsan: the check could not be run; later, `atomsan recorded ");
+            crate::platform::say(file.to_str().unwrap_or("FILE"));
+            crate::platform::say("` checks this run\n");
             return false;
         }
     }

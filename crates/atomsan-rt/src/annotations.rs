@@ -124,6 +124,9 @@ extern "C-unwind" fn begin_region_str(label: usize, len: usize, pc: u64) {
         let first = first_word(Kind::Begin, 0, label as u64);
         thread.append([first, second_word(short(len), pc)]);
         thread.next_epoch();
+        if ownership::is_order_only() {
+            thread.begin_block(label as u64, short(len));
+        }
     });
 }
 

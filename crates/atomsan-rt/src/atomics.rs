@@ -4,6 +4,7 @@
 //! The granule's lock makes each operation at least as strong as the program asked for; a
 //! relaxed operation of the program orders no less here than it has to.
 
+use crate::format::{ADDED, MASKED};
 use crate::ownership::{self, Outcome};
 use crate::platform::exported_with_caller;
 use crate::{platform, start, thread};
@@ -40,6 +41,15 @@ const UNSIGNED_MAX: u8 = 7;
 const UNSIGNED_MIN: u8 = 8;
 const SIGNED_MAX: u8 = 9;
 const SIGNED_MIN: u8 = 10;
+
+/// What the log says of an operation.
+const fn detail(operation: u8) -> u16 {
+    match operation {
+        ADD | SUB => ADDED,
+        AND | OR | XOR => MASKED,
+        _ => 0,
+    }
+}
 
 macro_rules! combine {
     ($signed:ty) => {
@@ -174,7 +184,7 @@ unsafe extern "C-unwind" fn rmw<V: Value, const OP: u8>(
     perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
         let (old, new) = unsafe { update(at, |old| old.combine::<OP>(value)) };
-        (old, Outcome::Rmw(old.logged(), new.logged()))
+        (old, Outcome::Rmw(old.logged(), new.logged(), detail(OP)))
     })
 }
 

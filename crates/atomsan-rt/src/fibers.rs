@@ -16,6 +16,12 @@ use core::ptr::null;
 /// Flag of a switch that orders nothing.
 const NO_SYNC: u32 = 1;
 
+/// From here on, this is what runs on the calling thread.
+fn resume(thread: &Thread) {
+    platform::set_thread_word(core::ptr::from_ref(thread) as usize);
+    platform::set_owner_word(thread.mine.get());
+}
+
 extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
     let Some(thread) = thread::current() else {
         return null();
@@ -25,11 +31,10 @@ extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
         thread.append_step(Kind::Fork, number, pc);
         thread.position()
     });
-    let word = platform::thread_word();
     let parent = position.map(|position| (thread.slot.get(), position));
     // Where its stack is going to be is not known.
     let fiber = thread::register(number, parent, || (0, 0));
-    platform::set_thread_word(word);
+    resume(thread);
     fiber.map_or(null(), core::ptr::from_ref)
 }
 
@@ -47,7 +52,7 @@ unsafe extern "C-unwind" fn switch_to(fiber: *const Thread, flags: u32, pc: u64)
         let position = thread.position();
         next.work(|| next.after_position(thread.slot.get(), position));
     }
-    platform::set_thread_word(fiber as usize);
+    resume(next);
 }
 
 /// # Safety
@@ -55,9 +60,11 @@ unsafe extern "C-unwind" fn switch_to(fiber: *const Thread, flags: u32, pc: u64)
 unsafe extern "C-unwind" fn destroy(fiber: *const Thread, _pc: u64) {
     // SAFETY: the caller vouches for it.
     if let Some(fiber) = unsafe { fiber.as_ref() } {
-        let word = platform::thread_word();
+        let thread = thread::current();
         fiber.end();
-        platform::set_thread_word(word);
+        if let Some(thread) = thread {
+            resume(thread);
+        }
     }
 }
 

@@ -28,11 +28,19 @@
 //! ([`header::FOLLOWED`]). It gives chunks back that it has read, in the ring of [`RETURNED_RING`],
 //! and a thread that finds none waits for it, but not for ever.
 //!
+//! # A first run
+//!
+//! A program whose accesses are not logged ([`Kind::Link`]) writes nothing down but which
+//! transaction comes after which. A transaction is a slot and a number of its *clock*, which is in
+//! the slot's entry, beside the region that is being executed ([`entry`]). Which functions are
+//! regions the follower says: the program asks once for each call outside of a region, in the table
+//! at [`CALLS`], and the answer is a word of [`answer`] bits.
+//!
 //! This file is compiled into both crates, so that the runtime depends on nothing.
 #![allow(dead_code, unreachable_pub, reason = "neither crate needs all of it")]
 
 /// First word of a recording.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x02");
 /// First word of a chunk.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 /// Slots are numbered from 1 to this.
@@ -46,8 +54,17 @@ pub const ENTRY_SIZE: usize = 64;
 pub const RETURNED_RING: usize = SLOT_ENTRIES + (SLOTS + 1) * ENTRY_SIZE;
 /// How many numbers the ring has room for; as many chunks may be in use at most.
 pub const RING_LEN: usize = 1 << 18;
+/// Where the table of calls starts; see [`call`].
+pub const CALLS: usize = RETURNED_RING + RING_LEN * 8;
+/// How many calls it has room for.
+pub const CALLS_LEN: usize = 1 << 13;
+/// Size of a call in the table.
+pub const CALL_SIZE: usize = 32;
+/// Where the places of calls in the table are, plus 1, in the order in which they were entered: words
+/// of 64 bits, 0 while one is being entered.
+pub const ASKED_LIST: usize = CALLS + CALLS_LEN * CALL_SIZE;
 /// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`].
-pub const HEADER_SIZE: usize = RETURNED_RING + RING_LEN * 8;
+pub const HEADER_SIZE: usize = ASKED_LIST + CALLS_LEN * 8;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
 /// Size of a [`ChunkHeader`].
@@ -90,6 +107,72 @@ pub mod header {
     pub const HIGHEST_SLOT: usize = 96;
     /// How often a thread has waited for the follower.
     pub const WAITS: usize = 104;
+    /// How many calls have been entered into the table.
+    pub const ASKED: usize = 112;
+    /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
+    /// not have enough addresses for a word each.
+    pub const SHADOW: usize = 512;
+}
+
+/// Byte offsets of the fields of a call in the table; all are 64-bit words. A call is 0 in a free
+/// place, which is the first one from the call's hash on.
+pub mod call {
+    /// The return address of the call; or [`LABEL`] and the address of a region's label.
+    pub const CALL: usize = 0;
+    /// An address in the function that is called; or the label's length as in
+    /// [`super::Kind::Begin`], and 1 more.
+    pub const FUNCTION: usize = 8;
+    /// What the follower says of it: bits of [`super::answer`]; 0 before it has.
+    pub const ANSWER: usize = 16;
+    /// What it says of functions that are inlined where the call is; see [`super::answer`].
+    pub const INLINED: usize = 24;
+    /// Tells a label from a call.
+    pub const LABEL: u64 = 1 << 63;
+}
+
+/// What a follower says of a call. A function's *family* is a hash of its name, and for a closure of
+/// the name of the function that it is written in: a thread's entry point and its closures are no
+/// regions. Bits 16 to 31 are the family of the function.
+///
+/// Of the functions that are inlined where the call is, the word beside it has, from the low bits
+/// on, 16 bits each: the family of the outermost one, and hashes of the names of the regions
+/// that [`SET`], [`SIBLINGS`] and [`UNSET`] are about.
+pub mod answer {
+    /// There is an answer.
+    pub const KNOWN: u64 = 1;
+    /// The function is the user's.
+    pub const USER: u64 = 1 << 1;
+    /// It is a region, unless it is the thread's entry point.
+    pub const ATOMIC: u64 = 1 << 2;
+    /// It is a region in any case.
+    pub const ALWAYS: u64 = 1 << 3;
+    /// It is a closure.
+    pub const CLOSURE: u64 = 1 << 4;
+    /// It, or the place of the call, is somebody else's.
+    pub const FOREIGN: u64 = 1 << 5;
+    /// The call is in functions of the user's that are inlined.
+    pub const INLINED: u64 = 1 << 6;
+    /// The outermost of these is a closure.
+    pub const INLINED_CLOSURE: u64 = 1 << 7;
+    /// One of them is a region, if the thread has an entry point.
+    pub const SET: u64 = 1 << 8;
+    /// The same, if the outermost one is a closure of the entry point.
+    pub const SIBLINGS: u64 = 1 << 9;
+    /// The same, if the outermost one is the entry point.
+    pub const UNSET: u64 = 1 << 10;
+}
+
+/// The number of a region: 4 times the place of a call in the table and which of its functions it
+/// is, this one or one of those above.
+pub mod region {
+    /// The function that is called, or a label.
+    pub const CALLED: u64 = 0;
+    /// As [`super::answer::SET`].
+    pub const SET: u64 = 1;
+    /// As [`super::answer::SIBLINGS`].
+    pub const SIBLINGS: u64 = 2;
+    /// As [`super::answer::UNSET`].
+    pub const UNSET: u64 = 3;
 }
 
 /// Byte offsets of the fields in a slot's entry; all are 64-bit words.
@@ -98,6 +181,12 @@ pub mod entry {
     pub const POSITION: usize = 0;
     /// The offset of the slot's first chunk in the file.
     pub const FIRST_CHUNK: usize = 8;
+    /// In a first run: the number of the slot's transaction.
+    pub const CLOCK: usize = 16;
+    /// The region that the transaction executes, plus 1; 0 if it is unary. There are two such
+    /// words, for even and for odd numbers, so that who sees the same number before and after sees
+    /// its region.
+    pub const REGIONS: usize = 24;
 }
 
 /// What stands in front of a chunk.
@@ -169,7 +258,8 @@ kinds! {
     AtomicLoad = 5, 3;
     /// Third word: the value that was stored.
     AtomicStore = 6, 3;
-    /// Third and fourth word: the value before and after. Detail: [`COMPARED`] or 0.
+    /// Third and fourth word: the value before and after. Detail: [`COMPARED`],
+    /// [`ADDED`], [`MASKED`] or 0.
     AtomicRmw = 7, 4;
     /// A compare-exchange that found another value than expected: the third word.
     AtomicRmwFailed = 8, 3;
@@ -225,6 +315,10 @@ kinds! {
     Continue = 30, 4;
     /// In a snapshot: as many functions as the subject says, which are not named.
     Unnamed = 31, 2;
+    /// The slot's transaction with the number in the third word comes after the one with the number
+    /// in the subject. Second word, 16 bits each from the low ones on: the slot of the latter, its
+    /// region and the region of the former as in [`entry::REGIONS`].
+    Link = 32, 3;
     /// The bytes at the subject, as many as the third word says, belong to an atomic set. Fourth
     /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in
     /// [`Kind::Begin`].
@@ -238,6 +332,12 @@ kinds! {
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.
 pub const COMPARED: u16 = 1;
+
+/// Detail of an [`Kind::AtomicRmw`] that was a sum or a difference.
+pub const ADDED: u16 = 3;
+
+/// Detail of an [`Kind::AtomicRmw`] that changed some bits and left the others alone.
+pub const MASKED: u16 = 4;
 
 /// Detail of a [`Kind::Acquire`] and others whose subject guards something that is initialised
 /// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when

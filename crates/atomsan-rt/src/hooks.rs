@@ -14,7 +14,9 @@
 //! place in the granule. A thread that is not recorded has a word that none is like.
 
 use crate::platform::exported_with_caller;
+use crate::thread::Thread;
 use crate::{ownership, platform, shadow, thread};
+use core::mem::offset_of;
 
 extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     if let Some(thread) = thread::current() {
@@ -56,7 +58,8 @@ unsafe extern "C-unwind" fn fill(to: *mut u8, byte: i32, len: usize, pc: u64) ->
     to
 }
 
-/// Defines hooks of aligned accesses of up to 8 bytes.
+/// Defines hooks of aligned accesses of up to 8 bytes. Where nothing is logged, a read of what has no
+/// owner is settled here too, if the thread is after the position in the word.
 macro_rules! fast {
     ($($name:ident => $size:literal, $write:literal;)*) => {$(
         #[cfg(not(test))]
@@ -78,12 +81,35 @@ macro_rules! fast {
                 "jne 2f",
                 "ret",
                 "2:",
+                ".if {write}",
+                ".else",
+                "cmp byte ptr [rip + {order_only}], 0",
+                "je 3f",
+                "xor rdx, qword ptr fs:[rax + 8]",
+                "mov rcx, rdx",
+                "shr rcx, 48",
+                "sub ecx, 0x4000",
+                "cmp ecx, 0x3fff",
+                "ja 3f",
+                "mov rax, qword ptr fs:[rax]",
+                "cmp rax, 1",
+                "jbe 3f",
+                "shl rdx, 17",
+                "shr rdx, 17",
+                "cmp qword ptr [rax + 8 * rcx + {known}], rdx",
+                "jb 3f",
+                "ret",
+                "3:",
+                ".endif",
                 "mov rsi, qword ptr [rsp]",
                 "jmp {handler}",
                 mask = sym shadow::MASK,
                 base = sym shadow::BASE,
                 masks = sym ownership::MASKS,
                 offset = const ownership::masks_offset($size, $write),
+                write = const $write as usize,
+                order_only = sym ownership::ORDER_ONLY,
+                known = const offset_of!(Thread, known),
                 handler = sym plain::<$size, $write>,
             )
         }
@@ -175,10 +201,11 @@ exported! {
     fn __tsan_write16_pc(address: usize, pc: u64) { plain::<16, true>(address, pc); }
     fn __tsan_read_range_pc(address: usize, len: usize, pc: u64) { range::<false>(address, len, pc); }
     fn __tsan_write_range_pc(address: usize, len: usize, pc: u64) { range::<true>(address, len, pc); }
-    fn __tsan_func_exit() {
-        if let Some(thread) = thread::current() {
-            thread.exit();
-        }
+}
+
+extern "C-unwind" fn func_exit() {
+    if let Some(thread) = thread::current() {
+        thread.exit();
     }
 }
 
@@ -188,7 +215,7 @@ extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
     }
 }
 
-/// Hands on where the function was called from, where it is, and where its frame is.
+/// Notes where the function was called from, where it is, and where its frame is.
 #[cfg(not(test))]
 // SAFETY: the name belongs to the instrumentation ABI that this library implements.
 #[unsafe(no_mangle)]
@@ -196,10 +223,55 @@ extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
 unsafe extern "C-unwind" fn __tsan_func_entry() {
     core::arch::naked_asm!(
         ".cfi_startproc",
+        "mov rax, qword ptr [rip + atomsan_thread@GOTTPOFF]",
         "mov rsi, qword ptr [rsp]",
+        "mov rax, qword ptr fs:[rax]",
+        "cmp rax, 1",
+        "jbe 2f",
+        "mov rcx, qword ptr [rax + {top}]",
+        "cmp rcx, qword ptr [rax + {room}]",
+        "jae 2f",
+        "cmp qword ptr [rcx - 8], rsp",
+        "jb 2f",
+        "mov qword ptr [rcx], rdi",
+        "mov qword ptr [rcx + 8], rsi",
+        "mov qword ptr [rcx + 16], rsp",
+        "add rcx, 24",
+        "mov qword ptr [rax + {top}], rcx",
+        "ret",
+        "2:",
         "mov rdx, rsp",
         "jmp {handler}",
         ".cfi_endproc",
+        top = const offset_of!(Thread, top),
+        room = const offset_of!(Thread, room),
         handler = sym func_entry,
+    )
+}
+
+/// Forgets the innermost function.
+#[cfg(not(test))]
+// SAFETY: the name belongs to the instrumentation ABI that this library implements.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C-unwind" fn __tsan_func_exit() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "mov rax, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+        "mov rax, qword ptr fs:[rax]",
+        "cmp rax, 1",
+        "jbe 2f",
+        "mov rcx, qword ptr [rax + {top}]",
+        "sub rcx, 24",
+        "cmp rcx, qword ptr [rax + {floor}]",
+        "jb 2f",
+        "mov qword ptr [rax + {top}], rcx",
+        "ret",
+        "2:",
+        "jmp {handler}",
+        ".cfi_endproc",
+        top = const offset_of!(Thread, top),
+        floor = const offset_of!(Thread, floor),
+        handler = sym func_exit,
     )
 }

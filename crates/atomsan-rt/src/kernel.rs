@@ -60,7 +60,7 @@ fn start_recording() {
     let path = CString::new(path.into_os_string().into_encoded_bytes()).unwrap();
     assert!(shadow::reserve());
     // SAFETY: the path ends with a zero byte, and nobody records yet.
-    assert!(unsafe { recording::open(path.as_ptr().cast(), CHUNKS * CHUNK_UNIT, false) });
+    assert!(unsafe { recording::open(path.as_ptr().cast(), CHUNKS * CHUNK_UNIT, 0) });
     start::is_on();
 }
 
@@ -243,9 +243,9 @@ impl Actor {
         match self.atomic(address, true, |value| {
             let before = *value;
             *value = before.wrapping_add(more);
-            Outcome::Rmw(before, *value)
+            Outcome::Rmw(before, *value, 0)
         }) {
-            Outcome::Rmw(before, _) => before,
+            Outcome::Rmw(before, ..) => before,
             _ => unreachable!(),
         }
     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | [`format`] | the recording, shared with its reader |
 //! | [`recording`] | the file |
+//! | [`regions`] | where transactions begin and end, in a first run |
 //! | [`thread`] | a thread's log, call stack and epochs |
 //! | [`shadow`] | a word for each 8 bytes of memory |
 //! | [`ownership`] | the order of accesses |
@@ -48,6 +49,7 @@ mod ownership;
 mod platform;
 mod real;
 mod recording;
+mod regions;
 mod shadow;
 #[cfg(not(test))]
 mod signals;

@@ -6,8 +6,8 @@
 //! inside of the runtime come here too; the thread is busy then, and nothing is recorded.
 
 use crate::format::{Kind, first_word, second_word};
-use crate::locks::record;
 use crate::platform::{self, exported_with_caller};
+use crate::thread::Thread;
 use crate::{ownership, real, thread};
 use core::ffi::c_void;
 
@@ -23,11 +23,19 @@ unsafe extern "C" {
 const EINVAL: i32 = 22;
 const ENOMEM: i32 = 12;
 
+/// Does something for the calling thread, if it is recorded and this is not the runtime's own memory.
+fn record(work: impl FnOnce(&Thread)) {
+    if let Some(thread) = thread::current().filter(|thread| !thread.is_busy()) {
+        thread.work(|| work(thread));
+    }
+}
+
 fn allocated(memory: *mut c_void, size: usize, pc: u64) -> *mut c_void {
     if !memory.is_null() {
         record(|thread| {
             ownership::renew(thread, memory as usize, size);
             let first = first_word(Kind::Alloc, 0, memory as u64);
+            let pc = thread.call_site().unwrap_or(pc);
             thread.append([first, second_word(0, pc), size as u64]);
         });
     }
@@ -138,7 +146,7 @@ unsafe extern "C-unwind" fn allocate_whole_pages(size: usize, pc: u64) -> *mut c
 const FAILED: usize = usize::MAX;
 
 /// Memory that comes from the kernel is new, wherever it was before. There is no register left for
-/// the caller's address.
+/// the caller's address: if the caller is not known otherwise, it is not.
 unsafe extern "C-unwind" fn map(
     address: usize,
     len: usize,

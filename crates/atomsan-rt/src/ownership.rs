@@ -61,6 +61,9 @@ const POSITION: u64 = ATOMIC - 1;
 const BYTES: u64 = 0xffff;
 const EPOCH: u64 = POSITION & !BYTES;
 
+/// What a small block of memory is.
+const SMALL: usize = 512;
+
 /// How often a thread lets others run before it takes a lock over.
 const PATIENCE: u32 = 100_000;
 
@@ -83,7 +86,7 @@ pub(crate) static MASKS: [AtomicU64; 64] = {
 };
 
 /// Whether accesses are left out of the logs, and only make edges: the first of two runs.
-static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
+pub(crate) static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// From now on, no accesses are logged, and it is enough for one that the thread owns the granule.
 /// To be called before anything is logged.
@@ -96,7 +99,7 @@ pub(crate) fn log_no_accesses() {
 
 /// Whether no accesses are logged.
 #[inline(always)]
-fn is_order_only() -> bool {
+pub(crate) fn is_order_only() -> bool {
     ORDER_ONLY.load(Ordering::Relaxed)
 }
 
@@ -164,8 +167,23 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
             let first = first_word(kind, size as u8, address as u64);
             add(thread, shadow, next, first, second_word(0, pc));
         }
-        Known::Nothing => access_slow(thread, address, size, write, pc),
+        Known::Nothing => take(thread, address, size, write, pc),
     }
+}
+
+/// An access to one granule that the thread does not own.
+#[inline(never)]
+fn take(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
+    if thread.ignoring.get() > 0 {
+        return;
+    }
+    thread.work(|| {
+        if let Some(detail) = own(thread, address, bytes(address, size), write) {
+            let kind = if write { Kind::Write } else { Kind::Read };
+            let first = first_word(kind, size as u8, address as u64);
+            thread.append_access([first, second_word(detail, pc)]);
+        }
+    });
 }
 
 /// Logs an access to a granule that the thread owns.
@@ -218,7 +236,16 @@ pub(crate) fn access_range(thread: &Thread, address: usize, len: usize, write: b
 fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option<u16> {
     let end = address.saturating_add(len);
     let (mut at, mut fresh) = (address, None);
+    let all = MASKS[masks_offset(8, write) / 8].load(Ordering::Relaxed);
     while at < end {
+        if at & 7 == 0 {
+            // Most of a long range is settled like this.
+            let mine = thread.mine.get();
+            at += 8 * shadow::count(at, (end - at) / 8, |word| (word ^ mine) & all == 0);
+            if at >= end {
+                break;
+            }
+        }
         let (shadow, bytes) = (shadow::word(at), bytes(at, end - at));
         let word = shadow.load(Ordering::Relaxed);
         let detail = match look(thread, at, word, bytes, write) {
@@ -347,20 +374,36 @@ fn taken(thread: &Thread, word: u64) -> u16 {
     if own { 0 } else { TAKEN }
 }
 
-/// Memory dies: it belongs to the thread that gives it back, which the program has ordered after
-/// all that was done with it. So does the first granule if nobody ever touched it.
+/// Memory dies: it belongs to the thread that gives it back, which comes after all that was done with
+/// it; if the program has not seen to that, then by luck. So does the first granule if nobody ever
+/// touched it.
 pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
-    let word = owned(thread, WRITE_EXCLUSIVE);
-    shadow::each_known(address, len, |shadow| shadow.store(word, Ordering::Relaxed));
-    shadow::word(address).store(word, Ordering::Relaxed);
+    shadow::each_known(address, len, |shadow| {
+        order_after(thread, shadow.load(Ordering::Relaxed), false);
+        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
+    });
+    shadow::word(address).store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
 }
 
 /// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
 /// thread to thread without being seen; so the thread orders itself after those that gave it back.
+///
+/// In a first run, a small block belongs to the thread that asked for it from the start: it is about
+/// to write to it. Of a large one it may use nothing, or only a part.
 pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
-    shadow::each_known(address, len, |shadow| {
-        order_after(thread, shadow.load(Ordering::Relaxed), false);
-        shadow.store(0, Ordering::Relaxed);
+    if len > SMALL || !is_order_only() {
+        return shadow::each_known(address, len, |shadow| {
+            order_after(thread, shadow.load(Ordering::Relaxed), false);
+            shadow.store(0, Ordering::Relaxed);
+        });
+    }
+    let owned_by_others = STATE | SLOT;
+    shadow::each(address, len, |shadow| {
+        let word = shadow.load(Ordering::Relaxed);
+        if word != 0 && (word ^ thread.mine.get()) & owned_by_others != 0 {
+            order_after(thread, word, false);
+        }
+        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
     });
 }
 
@@ -412,8 +455,8 @@ pub(crate) enum Outcome {
     Load(u64),
     /// Stored this.
     Store(u64),
-    /// Replaced the first by the second.
-    Rmw(u64, u64),
+    /// Replaced the first by the second, by an operation with this detail.
+    Rmw(u64, u64, u16),
     /// Replaced the first by the second because the first was there.
     Swapped(u64, u64),
     /// Expected something else than this.
@@ -474,7 +517,8 @@ pub(crate) fn atomic<R>(
             thread.append_atomic([kind(Kind::AtomicStore), second, value]);
             true
         }
-        Outcome::Rmw(before, after) => {
+        Outcome::Rmw(before, after, detail) => {
+            let second = second | second_word(detail, 0);
             thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
             true
         }

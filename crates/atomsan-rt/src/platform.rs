@@ -39,6 +39,7 @@ pub(crate) unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
 pub(crate) mod number {
     //! Numbers of the system calls in use.
     pub(crate) const READ: usize = 0;
+    pub(crate) const WRITE: usize = 1;
     pub(crate) const OPEN: usize = 2;
     pub(crate) const CLOSE: usize = 3;
     pub(crate) const MMAP: usize = 9;
@@ -50,6 +51,7 @@ pub(crate) mod number {
     pub(crate) const GETPID: usize = 39;
     pub(crate) const KILL: usize = 62;
     pub(crate) const FTRUNCATE: usize = 77;
+    pub(crate) const GETRLIMIT: usize = 97;
     pub(crate) const UNLINK: usize = 87;
     pub(crate) const EXIT_GROUP: usize = 231;
 }
@@ -219,6 +221,28 @@ pub(crate) fn sleep_microseconds(time: u64) {
     };
 }
 
+/// Says something to the user.
+pub(crate) fn say(text: &str) {
+    const STANDARD_ERROR: usize = 2;
+    let (at, len) = (text.as_ptr() as usize, text.len());
+    // SAFETY: the kernel reads the text.
+    unsafe { syscall(number::WRITE, [STANDARD_ERROR, at, len, 0, 0, 0]) };
+}
+
+/// How many bytes of addresses the process may have.
+pub(crate) fn address_limit() -> usize {
+    const RLIMIT_AS: usize = 9;
+    let mut limit = [usize::MAX; 2];
+    // SAFETY: the limit is a pair of words.
+    unsafe {
+        syscall(
+            number::GETRLIMIT,
+            [RLIMIT_AS, limit.as_mut_ptr() as usize, 0, 0, 0, 0],
+        )
+    };
+    limit[0]
+}
+
 /// The process.
 pub(crate) fn process_id() -> u64 {
     // SAFETY: no memory is involved.
@@ -333,6 +357,22 @@ pub(crate) unsafe fn compare_exchange_16(at: *mut u128, old: u128, new: u128) ->
     u128::from(high) << 64 | u128::from(low)
 }
 
+/// # Safety
+/// As `read_unaligned`.
+#[inline(always)]
+unsafe fn load<T: Copy>(from: *const u8) -> T {
+    // SAFETY: the caller vouches for it.
+    unsafe { from.cast::<T>().read_unaligned() }
+}
+
+/// # Safety
+/// As `write_unaligned`.
+#[inline(always)]
+unsafe fn store<T: Copy>(to: *mut u8, value: T) {
+    // SAFETY: the caller vouches for it.
+    unsafe { to.cast::<T>().write_unaligned(value) };
+}
+
 /// Copies bytes without libc, whose `memcpy` is ours too; the ranges may overlap.
 ///
 /// # Safety
@@ -342,7 +382,26 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     // SAFETY: the caller vouches for both ranges. The direction flag is clear on entry to every
     // function and is cleared again after a copy downwards.
     unsafe {
-        if (to as usize).wrapping_sub(from as usize) >= len {
+        if len <= 32 {
+            // Everything is read before anything is written.
+            if len >= 16 {
+                let (first, last) = (load::<u128>(from), load::<u128>(from.add(len - 16)));
+                store(to, first);
+                store(to.add(len - 16), last);
+            } else if len >= 8 {
+                let (first, last) = (load::<u64>(from), load::<u64>(from.add(len - 8)));
+                store(to, first);
+                store(to.add(len - 8), last);
+            } else {
+                let mut bytes = [0u8; 8];
+                for (at, byte) in bytes.iter_mut().enumerate().take(len) {
+                    *byte = from.add(at).read_volatile();
+                }
+                for (at, byte) in bytes.iter().enumerate().take(len) {
+                    to.add(at).write_volatile(*byte);
+                }
+            }
+        } else if (to as usize).wrapping_sub(from as usize) >= len {
             asm!(
                 "rep movsb",
                 inout("rcx") len => _,

@@ -16,8 +16,8 @@ use crate::format::{
     self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
 };
-use crate::platform;
 use crate::sync::AtomicU64;
+use crate::{platform, shadow};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
@@ -27,6 +27,8 @@ static SIZE: AtomicUsize = AtomicUsize::new(0);
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
+/// There is a follower.
+const FOLLOWED: u64 = 1;
 /// After so many steps, it is looked whether the follower is still there.
 const LOOK: u32 = 100;
 /// The follower has been given up.
@@ -56,10 +58,12 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     if fd < 0 {
         return false;
     }
+    // The program needs the most of its addresses.
+    let size = size.min(platform::address_limit() / 8);
     let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let ring = || platform::allocate_file(at, RETURNED_RING, RING_LEN * 8);
+    let ring = || platform::allocate_file(at, RETURNED_RING, HEADER_SIZE - RETURNED_RING);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -72,6 +76,7 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
+    counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
 }
@@ -106,8 +111,20 @@ pub(crate) fn position(slot: u32) -> &'static AtomicU64 {
     slot_entry(slot, entry::POSITION)
 }
 
-fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
+/// A word of a slot's entry.
+#[inline]
+pub(crate) fn slot_entry(slot: u32, field: usize) -> &'static AtomicU64 {
     counter(SLOT_ENTRIES + (slot as usize).min(SLOTS) * ENTRY_SIZE + field)
+}
+
+/// Whether a follower is there, as far as is known.
+pub(crate) fn is_followed() -> bool {
+    counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
+}
+
+/// Nobody waits for the follower any more.
+pub(crate) fn give_up() {
+    counter(header::FOLLOWED).store(GONE, Ordering::Relaxed);
 }
 
 /// A fresh part of the file, `size` bytes; its offset.
@@ -250,7 +267,7 @@ fn room() -> Option<usize> {
             break;
         }
     }
-    followed.store(GONE, Ordering::Relaxed);
+    give_up();
     None
 }
 

@@ -6,6 +6,11 @@
 //! room, and a page of it costs nothing until it is touched. A page table costs two loads more on
 //! every access (`docs/PERFORMANCE.md`).
 //!
+//! A process that may not have so many addresses (`ulimit -v`, no overcommitment) gets a small
+//! reservation, in which addresses meet that are a multiple of its size apart. An owner that is not
+//! one makes an edge too many, which is still true; an access that is taken for another's is missing.
+//! So the recording says that it is so ([`window`]).
+//!
 //! Until [`reserve`] was called, all addresses have the same word, of which nobody learns anything.
 
 use crate::platform;
@@ -14,6 +19,9 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bits of an address tell where its shadow is: fewer if there is no room.
 const BITS: core::ops::RangeInclusive<u32> = 42..=44;
+
+/// The same in a process with few addresses. Its own share is an eighth of them.
+const FEW_BITS: core::ops::RangeInclusive<u32> = 24..=36;
 
 /// The shadow's place is asked for at multiples of this, so that the program's own memory does not
 /// move out of the way into addresses that differ only in their upper bits.
@@ -35,13 +43,32 @@ pub(crate) fn reserve() -> bool {
         for place in 1..7 {
             let base = platform::reserve_memory(place * PLACES, 1 << bits);
             if !base.is_null() {
-                BASE.store(base.cast(), Ordering::Release);
-                MASK.store((1 << bits) - 8, Ordering::Release);
+                use_memory(base, bits);
+                return true;
+            }
+        }
+    }
+    for bits in FEW_BITS.rev() {
+        if 1 << bits <= platform::address_limit() / 8 {
+            let base = platform::map_memory(1 << bits);
+            if !base.is_null() {
+                use_memory(base, bits);
                 return true;
             }
         }
     }
     false
+}
+
+fn use_memory(base: *mut u8, bits: u32) {
+    BASE.store(base.cast(), Ordering::Release);
+    MASK.store((1 << bits) - 8, Ordering::Release);
+}
+
+/// How far apart addresses are that have the same word, if that is less than programs use.
+pub(crate) fn window() -> Option<u64> {
+    let size = MASK.load(Ordering::Relaxed) as u64 + 8;
+    (size < 1 << BITS.start()).then_some(size)
 }
 
 /// The shadow word of the granule that contains `address`.
@@ -53,6 +80,40 @@ pub(crate) fn word(address: usize) -> &'static AtomicU64 {
     unsafe { &*BASE.load(Ordering::Relaxed).byte_add(offset) }
 }
 
+/// The words of `len` granules from an address on, if they lie beside each other.
+#[inline(always)]
+fn words(address: usize, len: usize) -> Option<&'static [AtomicU64]> {
+    let mask = MASK.load(Ordering::Acquire);
+    let offset = address & mask;
+    if offset + 8 * len > mask {
+        return None;
+    }
+    // SAFETY: as in `word`; all of them are inside of the reservation.
+    Some(unsafe {
+        let first = BASE.load(Ordering::Relaxed).byte_add(offset);
+        core::slice::from_raw_parts(first, len)
+    })
+}
+
+/// How many of `len` granules, from an aligned address on, have words like that.
+#[inline(always)]
+pub(crate) fn count(address: usize, len: usize, like: impl Fn(u64) -> bool) -> usize {
+    let words = words(address, len).unwrap_or_default();
+    let unlike = |word: &AtomicU64| !like(word.load(Ordering::Relaxed));
+    words.iter().position(unlike).unwrap_or(words.len())
+}
+
+/// Visits the words of a few bytes at `address`.
+#[inline(always)]
+pub(crate) fn each(address: usize, len: usize, visit: impl FnMut(&AtomicU64)) {
+    let first = address & !7;
+    let granules = (address + len - first).div_ceil(8);
+    words(first, granules)
+        .unwrap_or_default()
+        .iter()
+        .for_each(visit);
+}
+
 const PAGE: usize = 4096;
 
 /// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
@@ -60,7 +121,7 @@ pub(crate) fn reset(address: usize, len: usize) {
     let mask = MASK.load(Ordering::Acquire);
     let end = address.saturating_add(len);
     let (first, last) = (address.next_multiple_of(PAGE), end & !(PAGE - 1));
-    if mask == 0 || first >= last || first & mask > last & mask {
+    if mask == 0 || first >= last || last - first > mask || first & mask > last & mask {
         return each_known(address, len, |word| word.store(0, Ordering::Relaxed));
     }
     each_known(address, first - address, |word| {
@@ -84,6 +145,14 @@ pub(crate) fn each_known(address: usize, len: usize, mut visit: impl FnMut(&Atom
 #[inline(always)]
 fn each_known_of_few(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
     let (mut at, end) = (address & !7, address.saturating_add(len));
+    if let Some(words) = words(at, (end - at).div_ceil(8)) {
+        for word in words {
+            if word.load(Ordering::Relaxed) != 0 {
+                visit(word);
+            }
+        }
+        return;
+    }
     while at < end {
         let word = word(at);
         if word.load(Ordering::Relaxed) != 0 {
@@ -105,10 +174,16 @@ fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&Atomic
     while at < end {
         let base = at & !(PAGE - 1);
         let stop = end.min(base.saturating_add(AT_ONCE * PAGE));
-        let mut touched = [0u8; AT_ONCE];
+        // Not by libc's `memset`, which is the program's and would seem to interrupt us.
+        let mut touched = core::mem::MaybeUninit::<[u8; AT_ONCE]>::uninit();
+        // SAFETY: the room is there, and all of it is filled.
+        let touched = unsafe {
+            platform::fill(touched.as_mut_ptr().cast(), 0, AT_ONCE);
+            touched.assume_init_mut()
+        };
         let shadow = core::ptr::from_ref(word(base)) as usize;
         platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
-        for touched in touched {
+        for &touched in &*touched {
             let next = stop.min((at | (PAGE - 1)).saturating_add(1));
             if touched != 0 && at < next {
                 each_known_of_few(at, next - at, visit);

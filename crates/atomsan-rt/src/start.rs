@@ -115,11 +115,23 @@ pub(crate) fn ensure() -> bool {
                 if first.is_ok() {
                     read_environment();
                     let on = shadow::reserve() && open_recording();
+                    if !on && is_expected() {
+                        platform::say(NOT_RECORDED);
+                    }
                     STATE.store(if on { ON } else { OFF }, Ordering::Release);
                 }
             }
         }
     }
+}
+
+const NOT_RECORDED: &str = "atomsan: this run is not checked: there is no room for the shadow of its \
+    memory or for the recording; see `ulimit -v`, `ulimit -f`, and the space in TMPDIR\n";
+
+/// Whether the user expects a check, and nobody else is there to say that there is none.
+fn is_expected() -> bool {
+    let mut path = [0; 4096];
+    !cfg!(test) && variable(b"ATOMSAN_DIR").is_none() && alone::checker(&mut path).is_some()
 }
 
 /// As if the recording had been started, which a test has done by itself.
@@ -292,7 +304,10 @@ unsafe extern "C" fn after_fork() {
     }
 }
 
-extern "C" fn at_exit() {
+/// The process comes to its end in good order.
+pub(crate) extern "C" fn at_exit() {
+    #[cfg(not(test))]
+    exported::notice_libraries();
     recording::counter(header::EXITED).store(1, Ordering::Relaxed);
 }
 
@@ -362,8 +377,8 @@ mod exported {
     }
 
     /// Writes the memory map down again if a library was loaded since: an instrumented one calls
-    /// [`__tsan_init`] when it is.
-    fn notice_libraries() {
+    /// [`__tsan_init`] when it is; others are noticed at the end, or when one is closed.
+    pub(super) fn notice_libraries() {
         static LOADS: AtomicU64 = AtomicU64::new(0);
         let mut loads = 0;
         // SAFETY: the callback takes what libc gives it.
@@ -375,10 +390,22 @@ mod exported {
         }
     }
 
+    fn closing(_pc: u64, _library: usize) {
+        if thread::current().is_some() {
+            notice_libraries();
+        }
+    }
+
+    crate::platform::exported_before! {
+        closing: dlclose;
+    }
+
     extern "C" fn constructor() {
         // SAFETY: the handler runs in the child, which has one thread.
         unsafe { __register_atfork(None, None, Some(after_fork), core::ptr::null()) };
-        thread::current();
+        if thread::current().is_some() {
+            notice_libraries();
+        }
         if is_alone() {
             alone::check_at_exit();
         }

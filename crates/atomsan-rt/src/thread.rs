@@ -19,6 +19,10 @@
 //! no log. A frame remembers the stack pointer, and entering a function drops the frames below
 //! it, which a `longjmp` or an exception has left without telling us.
 //!
+//! The hooks do that by themselves ([`crate::hooks`]) while nothing else is to be done: a function
+//! that is entered while the top of the stack is below `room`, and left while it stays above
+//! `floor`. [`Thread::guard`] is what sets these two.
+//!
 //! # Epochs
 //!
 //! An epoch is a stretch of a thread's life in which repeating an access is redundant: no region
@@ -30,10 +34,10 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{Kind, SLOTS, first_word, frame_detail, header, second_word};
+use crate::format::{Kind, LOW, SLOTS, first_word, frame_detail, header, second_word};
 use crate::recording::Chunk;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
-use crate::{ownership, platform, recording, start};
+use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
@@ -46,9 +50,12 @@ const FILTER: usize = 1 << 15;
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
 
+/// A call. The hooks rely on the order of the fields.
 #[derive(Clone, Copy)]
-struct Frame {
+#[repr(C)]
+pub(crate) struct Frame {
     call: u64,
+    /// An address in the function, and in the upper 16 bits what [`crate::regions`] notes of it.
     function: u64,
     stack: usize,
 }
@@ -85,9 +92,15 @@ pub(crate) struct Thread {
     /// What a shadow word looks like that this thread owns as a writer and all of whose bytes are
     /// logged in this epoch (see [`crate::ownership`]); the second thread-local word is the same.
     pub(crate) mine: Cell<u64>,
+    /// Where the next frame goes.
+    pub(crate) top: Cell<usize>,
+    /// The hooks push frames by themselves below this.
+    pub(crate) room: Cell<usize>,
+    /// The hooks pop frames by themselves that start here or above.
+    pub(crate) floor: Cell<usize>,
     used: Cell<bool>,
     busy: Cell<bool>,
-    /// Whether accesses are not recorded, only calls and edges.
+    /// Whether this is a first run: nothing is recorded but which transaction comes after which.
     silent: Cell<bool>,
     /// Whether records were lost since the last one in the log.
     lost: Cell<bool>,
@@ -98,13 +111,19 @@ pub(crate) struct Thread {
     pub(crate) slot: Cell<u32>,
     /// The thread's number in this process, from 0.
     pub(crate) number: Cell<u64>,
-    depth: Cell<usize>,
+    /// How many of the frames are in the log.
     logged: Cell<usize>,
+    /// Calls for which there were no frames.
+    excess: Cell<usize>,
+    pub(crate) position: regions::Position,
     stack_low: Cell<usize>,
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
     filter: [Cell<Filtered>; FILTER],
-    known: [Cell<u64>; SLOTS + 1],
+    /// Positions that this thread is after, by slot; it is always after itself.
+    pub(crate) known: [Cell<u64>; SLOTS + 1],
+    /// What the first frame is compared with.
+    bottom: Cell<Frame>,
     frames: [Cell<Frame>; FRAMES],
 }
 
@@ -226,7 +245,11 @@ pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
 /// The position of a slot's log now; 0 if the slot has none.
 #[inline]
 pub(crate) fn position_of(slot: u32) -> u64 {
-    recording::position(slot).load(Ordering::Acquire)
+    if ownership::is_order_only() {
+        regions::clock(slot)
+    } else {
+        recording::position(slot).load(Ordering::Acquire)
+    }
 }
 
 /// Writes a record, its first word last.
@@ -253,9 +276,47 @@ impl Thread {
         self.set_mine(ownership::owned_by(slot, self.mine.get()));
         self.silent.set(!start::logs_accesses());
         self.ignoring.set(0);
-        self.depth.set(0);
+        self.known[slot as usize].set(u64::MAX);
+        self.bottom.set(Frame {
+            call: 0,
+            function: 0,
+            stack: usize::MAX,
+        });
+        self.top.set(self.base());
+        self.excess.set(0);
         self.logged.set(0);
         self.busy.set(false);
+        if self.silent.get() {
+            self.start_clock();
+        }
+        self.guard();
+    }
+
+    fn base(&self) -> usize {
+        self.frames.as_ptr() as usize
+    }
+
+    /// How many frames there are.
+    fn depth(&self) -> usize {
+        (self.top.get() - self.base()) / size_of::<Frame>()
+    }
+
+    /// Says what the hooks may do by themselves.
+    fn guard(&self) {
+        let (base, inside) = (self.base(), self.is_inside());
+        let limit = base + FRAMES * size_of::<Frame>();
+        self.room.set(if inside && self.excess.get() == 0 {
+            limit
+        } else {
+            0
+        });
+        let logged = base + self.logged.get() * size_of::<Frame>();
+        let outside = self.silent.get() && !inside;
+        self.floor.set(if outside || self.excess.get() > 0 {
+            usize::MAX
+        } else {
+            logged.max(self.region_floor())
+        });
     }
 
     /// The same thread, in a new recording, where nobody else is known.
@@ -263,12 +324,17 @@ impl Thread {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
             self.known[slot].set(0);
         }
+        self.known[self.slot.get() as usize].set(u64::MAX);
         recording::prepare_slot(self.slot.get() as usize);
         self.cursor.set(0);
         self.limit.set(0);
         self.chunk.set((0, 0));
         self.logged.set(0);
         self.next_epoch();
+        if self.silent.get() {
+            self.start_clock();
+        }
+        self.guard();
         let size = self.stack_high.get() - self.stack_low.get();
         self.append([
             first_word(Kind::ThreadStart, 0, self.number.get()),
@@ -291,6 +357,11 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         Some(result)
+    }
+
+    /// Whether the runtime works for this thread.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.get()
     }
 
     /// Work that a signal has interrupted will not be finished.
@@ -321,13 +392,20 @@ impl Thread {
     /// The thread's own position: where the next record goes.
     #[inline(always)]
     pub(crate) fn position(&self) -> u64 {
-        self.cursor.get()
+        if self.silent.get() {
+            self.own_clock()
+        } else {
+            self.cursor.get()
+        }
     }
 
     /// Appends a record, after the entries of the functions it happens in.
     #[inline(always)]
     pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
-        if self.logged.get() != self.depth.get() {
+        if self.silent.get() {
+            return;
+        }
+        if self.logged.get() != self.depth() {
             self.log_frames();
         }
         self.write(words);
@@ -353,14 +431,27 @@ impl Thread {
     /// Appends the record of something that ends the epoch.
     #[inline(always)]
     pub(crate) fn append_step(&self, kind: Kind, subject: u64, pc: u64) {
+        if self.silent.get() {
+            return self.pass_step(kind, subject);
+        }
         self.append([first_word(kind, 0, subject), second_word(0, pc)]);
         self.next_epoch();
+    }
+
+    /// The same where it is not recorded.
+    fn pass_step(&self, kind: Kind, subject: u64) {
+        match kind {
+            Kind::Wait | Kind::Arrive | Kind::Yield | Kind::Fork | Kind::Join => self.split(),
+            Kind::Begin => self.begin_block(subject, 0),
+            Kind::End => self.end_block(),
+            _ => {}
+        }
     }
 
     /// The first word goes last, so that a record that was cut off by the end of the process is
     /// the end of the log.
     #[inline(always)]
-    fn write<const N: usize>(&self, words: [u64; N]) {
+    pub(crate) fn write<const N: usize>(&self, words: [u64; N]) {
         let mut at = self.cursor.get();
         if at + 8 * N as u64 > self.limit.get() {
             if !self.next_chunk() {
@@ -454,6 +545,9 @@ impl Thread {
 
     /// Orders what follows after a position of another slot's log.
     pub(crate) fn after_position(&self, slot: u32, position: u64) {
+        if self.silent.get() {
+            return self.link(slot, position);
+        }
         let Some(known) = self.known.get(slot as usize) else {
             return;
         };
@@ -467,11 +561,9 @@ impl Thread {
     /// Whether what follows is ordered after a position of a slot's log anyway.
     #[inline]
     pub(crate) fn is_after(&self, slot: u32, position: u64) -> bool {
-        slot == self.slot.get()
-            || self
-                .known
-                .get(slot as usize)
-                .is_some_and(|known| known.get() >= position)
+        self.known
+            .get(slot as usize)
+            .is_some_and(|known| known.get() >= position)
     }
 
     /// Orders what follows after everything that is in any log now.
@@ -525,33 +617,52 @@ impl Thread {
     /// Enters a function.
     #[inline(always)]
     pub(crate) fn enter(&self, call: u64, function: u64, stack: usize) {
-        let mut depth = self.depth.get();
-        if depth > 0 && self.frames[(depth - 1).min(FRAMES - 1)].get().stack < stack {
+        // SAFETY: below the first frame is the bottom, which is like one.
+        let last = unsafe { *((self.top.get() - size_of::<Frame>()) as *const Frame) };
+        if last.stack < stack {
             self.drop_frames_below(stack);
-            depth = self.depth.get();
         }
-        self.depth.set(depth + 1);
-        if depth < FRAMES {
-            self.frames[depth].set(Frame {
-                call,
-                function,
-                stack,
-            });
+        let depth = self.depth();
+        if depth == FRAMES {
+            self.excess.set(self.excess.get() + 1);
+            return self.guard();
         }
+        let mut function = function & LOW;
+        if self.silent.get() && !self.is_inside() {
+            // A handler that interrupts this has functions that are nobody's.
+            function |= self
+                .work(|| self.enter_outside(call, function))
+                .unwrap_or(0);
+        }
+        self.frames[depth].set(Frame {
+            call,
+            function,
+            stack,
+        });
+        self.top.set(self.top.get() + size_of::<Frame>());
         if self.silent.get() {
-            // Nothing in the function will be logged, and edges may lead out of it.
-            self.work(|| self.log_frames());
+            self.guard();
+        } else {
+            self.next_epoch();
         }
-        self.next_epoch();
     }
 
     /// Leaves the innermost function.
     #[inline(always)]
     pub(crate) fn exit(&self) {
-        let Some(depth) = self.depth.get().checked_sub(1) else {
+        if let Some(excess) = self.excess.get().checked_sub(1) {
+            self.excess.set(excess);
+            return self.guard();
+        }
+        let Some(depth) = self.depth().checked_sub(1) else {
             return;
         };
-        self.depth.set(depth);
+        let end = self.top.get();
+        self.top.set(end - size_of::<Frame>());
+        if self.silent.get() {
+            self.work(|| self.leave(self.frames[depth].get().function, end));
+            return self.guard();
+        }
         if self.logged.get() > depth {
             self.log_exit(depth);
         }
@@ -562,26 +673,34 @@ impl Thread {
         self.work(|| {
             // The call is in the snapshot of a chunk that starts here.
             while self.logged.get() > depth {
-                if self.logged.get() <= FRAMES {
-                    self.write([first_word(Kind::Exit, 0, 0), 0]);
-                }
+                self.write([first_word(Kind::Exit, 0, 0), 0]);
                 self.logged.set(self.logged.get() - 1);
             }
             self.next_epoch();
         });
+        self.guard();
         start::noise(0);
     }
 
     #[inline(never)]
     fn log_frames(&self) {
-        while self.logged.get() < self.depth.get() {
+        while self.logged.get() < self.depth() {
             let index = self.logged.get();
-            if let Some(frame) = self.frames.get(index) {
-                let frame = frame.get();
-                self.write(self.entered(frame));
-            }
+            self.write(self.entered(self.frames[index].get()));
             self.logged.set(index + 1);
         }
+        self.guard();
+    }
+
+    /// Where the innermost function that we know of has called what is running now. It may have
+    /// called a library that nobody has instrumented, and that us. The return address is the first
+    /// thing below its frame, as long as the function leaves its stack pointer where it was.
+    pub(crate) fn call_site(&self) -> Option<u64> {
+        let frame = self.frames.get(self.depth().checked_sub(1)?)?.get();
+        let own = self.stack_low.get()..self.stack_high.get().saturating_sub(8);
+        // SAFETY: it is on the thread's own stack.
+        let site = || unsafe { (frame.stack as *const u64).read_volatile() };
+        own.contains(&frame.stack).then(site).filter(|&pc| pc != 0)
     }
 
     /// The record of a function's entry. The stack pointer that we know is one call below.
@@ -596,12 +715,10 @@ impl Thread {
     #[cold]
     fn drop_frames_below(&self, stack: usize) {
         let own = self.stack_low.get()..self.stack_high.get();
-        while let Some(last) = self.depth.get().checked_sub(1) {
-            let Some(frame) = self.frames.get(last) else {
-                return;
-            };
-            let left = frame.get().stack;
-            if left >= stack || !own.contains(&left) || !own.contains(&stack) {
+        while let Some(last) = self.depth().checked_sub(1) {
+            let left = self.frames[last].get().stack;
+            let excess = self.excess.get() > 0;
+            if left >= stack || excess || !own.contains(&left) || !own.contains(&stack) {
                 return;
             }
             self.exit();
@@ -613,6 +730,9 @@ impl Thread {
         platform::set_thread_word(OFF);
         self.append_step(Kind::ThreadEnd, self.number.get(), 0);
         let position = self.position();
+        if self.silent.get() {
+            self.start_clock();
+        }
         let slot = self.slot.get() as usize;
         VACANT[slot].store(true, Ordering::Release);
         VACANCIES.fetch_add(1, Ordering::AcqRel);

@@ -161,6 +161,7 @@ impl Generator {
                 };
                 out.push(Definition::Site(Site {
                     frames: vec![frame],
+                    ..Site::default()
                 }));
             }
         }

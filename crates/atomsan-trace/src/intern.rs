@@ -197,7 +197,10 @@ impl Intern {
     ) -> Result<SiteId, BadName> {
         let define = || {
             let frames = vec![frame()];
-            batch.definitions.push(Definition::Site(Site { frames }));
+            batch.definitions.push(Definition::Site(Site {
+                frames,
+                ..Site::default()
+            }));
             Ok(())
         };
         let id = self.sites.intern(key, define)?;

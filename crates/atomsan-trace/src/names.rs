@@ -46,6 +46,10 @@ impl Frame {
 pub struct Site {
     /// Innermost first; empty for an unknown place.
     pub frames: Vec<Frame>,
+    /// It is the place of a write whose critical section looked again, at this other place before
+    /// it, at what the thread had looked at before it took the lock: the write does not come from
+    /// what was seen then.
+    pub looked_again: Option<SiteId>,
 }
 
 impl Site {

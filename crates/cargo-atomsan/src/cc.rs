@@ -126,8 +126,10 @@ fn added(asked: &Asked, runtime: &Path, clang: bool) -> Vec<OsString> {
     }
     if asked.stage >= Stage::Compile && asked.compiles {
         let only: &[&str] = if clang {
-            // What is wider than 16 bytes is not announced.
+            // What is wider than 16 bytes is not announced; what the user asks for is in the debug
+            // information, so that the summary can say so.
             &[
+                "-grecord-command-line",
                 "-finline-hint-functions",
                 "-fno-vectorize",
                 "-fno-slp-vectorize",

@@ -184,7 +184,7 @@ impl Watch<'_> {
         for process in self.processes.values_mut() {
             let follower = &mut process.follower;
             follower.finish()?;
-            outcome.first_run.unite(follower.static_info().clone());
+            outcome.first_run.unite(follower.static_info());
             if self.args.asks_for_yields() {
                 outcome.add_density(&follower.stats());
             }

@@ -236,10 +236,15 @@ pub(crate) fn news<'a>(
     told: &mut HashSet<String>,
     args: &Args,
 ) -> Vec<&'a Report> {
-    let shown = document.findings.iter().filter(|one| is_shown(one, args));
-    shown
-        .filter(|report| told.insert(report.fingerprint.clone()))
-        .collect()
+    let mut news = Vec::new();
+    for report in &document.findings {
+        let known = report.prints().any(|print| told.contains(print));
+        told.extend(report.prints().map(str::to_owned));
+        if is_shown(report, args) && !known {
+            news.push(report);
+        }
+    }
+    news
 }
 
 /// Says in a line each what was found, and when.

@@ -1,6 +1,6 @@
 //! What an executable file is to us, before it is run.
 
-use object::{Object as _, ObjectSymbol as _};
+use object::{Object as _, ObjectSymbol as _, ReadCache, ReadRef};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
@@ -22,8 +22,8 @@ pub(crate) enum Program {
 /// Looks at a program, as the shell would find it.
 pub(crate) fn look_at(name: &OsStr) -> Program {
     find(name)
-        .and_then(|path| std::fs::read(path).ok())
-        .map_or(Program::Unknown, |data| Program::of(&data))
+        .and_then(|path| std::fs::File::open(path).ok())
+        .map_or(Program::Unknown, |file| Program::of(&ReadCache::new(file)))
 }
 
 fn find(name: &OsStr) -> Option<PathBuf> {
@@ -37,7 +37,7 @@ fn find(name: &OsStr) -> Option<PathBuf> {
 }
 
 impl Program {
-    fn of(data: &[u8]) -> Program {
+    fn of<'a>(data: impl ReadRef<'a>) -> Program {
         const HOOK: &str = "__tsan_func_entry";
         let Ok(file) = object::File::parse(data) else {
             return Program::Unknown;
@@ -71,7 +71,12 @@ impl Program {
                  or by gcc with -fsanitize=thread"
             ),
             Program::Instrumented | Program::OwnRuntime => {
-                format!("{name} is instrumented, but its runtime has not recorded anything")
+                format!(
+                    "{name} is instrumented, but its runtime has not recorded anything: it was not \
+                     started, or had no room for it (see `ulimit -v`, `ulimit -f` and the space \
+                     in {})",
+                    std::env::temp_dir().display()
+                )
             }
         }
     }

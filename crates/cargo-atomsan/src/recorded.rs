@@ -20,6 +20,7 @@ use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -215,7 +216,7 @@ fn default_memory() -> u64 {
     total.map_or(1 << 30, |kilobytes| kilobytes * 1024 / 4)
 }
 
-/// Check a recording of the runtime; for the runtime itself
+/// Check a recording that a program has left behind
 #[derive(Debug, clap::Args)]
 pub(crate) struct Recorded {
     #[command(flatten)]
@@ -231,9 +232,41 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
     let files = std::slice::from_ref(&recorded.file);
     let outcome = check_files(files, &Options::default(), args);
     let _ = std::fs::remove_file(&recorded.file);
+    for (process, left) in left_behind(&recorded.file) {
+        eprintln!(
+            "atomsan: process {process} ended without a check, killed perhaps; `atomsan recorded {}` \
+             checks what it has recorded, and removes it",
+            left.display()
+        );
+    }
     let mut runs = Runs::default();
     runs.add(outcome?, None, 1, args);
     runs.conclude(args, &last::place()?)
+}
+
+/// Recordings beside another one whose processes are gone: a crash leaves one behind, because nobody
+/// was there to check it.
+fn left_behind(recording: &Path) -> Vec<(u32, PathBuf)> {
+    let Some(entries) = recording.parent().and_then(|folder| folder.read_dir().ok()) else {
+        return Vec::new();
+    };
+    let own = |path: &Path| {
+        let file = std::fs::metadata(path).ok()?;
+        (file.uid() == rustix::process::getuid().as_raw()).then_some(())
+    };
+    let mut left: Vec<(u32, PathBuf)> = entries
+        .filter_map(|entry| {
+            let path = entry.ok()?.path();
+            let name = path.file_name()?.to_str()?;
+            let process = name.strip_prefix("atomsan-")?.strip_suffix(".rec")?;
+            let process = process.split('-').next()?.parse().ok()?;
+            own(&path)?;
+            let runs = Path::new("/proc").join(format!("{process}")).exists();
+            (!runs).then_some((process, path))
+        })
+        .collect();
+    left.sort();
+    left
 }
 
 /// The recordings in a directory.
@@ -280,14 +313,12 @@ pub(crate) fn check_files(
                 file: program(&recording).unwrap_or_else(|| file.display().to_string()),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
-                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
+                warnings: [warnings(&counters), unseen_code(&recording)].concat(),
                 stats: args.render.html,
             },
         );
         outcome.seen.add(&counters, checker.events());
-        outcome
-            .seen
-            .warn(counters.pid, unseen_libraries(&recording));
+        outcome.seen.warn(counters.pid, unseen_code(&recording));
         let mut refined = spec.clone();
         for _ in 1..PASSES {
             if !demote(&checker, &mut refined) {
@@ -375,7 +406,27 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
         counters.interrupted,
         "events in signal handlers were not recorded",
     );
+    if counters.window > 0 {
+        warnings.push(format!(
+            "the process may have few addresses (`ulimit -v`): accesses {} MB apart were not told \
+             from each other, and some may be missing",
+            counters.window >> 20
+        ));
+    }
     warnings
+}
+
+/// What of the program was not seen because of how it was compiled.
+fn unseen_code(recording: &Recording) -> Vec<String> {
+    let mut unseen = unseen_libraries(recording);
+    let wide = symbols::wide_vectors(recording);
+    if !wide.is_empty() {
+        unseen.push(format!(
+            "clang compiled {} for vectors of more than 16 bytes; their accesses are not seen",
+            wide.join(", ")
+        ));
+    }
+    unseen
 }
 
 /// Libraries that nothing was seen of.

@@ -45,7 +45,7 @@ impl Suppression {
         let culprit = &report.culprit;
         let function = culprit.function.as_deref().unwrap_or("");
         let file = culprit.file.as_deref().unwrap_or("");
-        holds(&self.fingerprint, |wanted| *wanted == report.fingerprint)
+        holds(&self.fingerprint, |wanted| report.prints().any(|print| print == wanted))
             && holds(&self.function, |pattern| pattern.matches(function))
             && holds(&self.file, |pattern| endings(file).any(|end| pattern.matches(end)))
             && holds(&self.anomaly, |wanted| *wanted == report.anomaly)

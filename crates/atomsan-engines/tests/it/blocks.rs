@@ -646,6 +646,7 @@ fn calls() -> impl Strategy<Value = Trace> {
                     line: site,
                     ..Frame::default()
                 }],
+                ..Site::default()
             }));
         }
         Trace { events, names }

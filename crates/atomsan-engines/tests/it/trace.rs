@@ -154,6 +154,7 @@ impl Parser {
         };
         self.names.define(Definition::Site(Site {
             frames: vec![frame],
+            ..Site::default()
         }));
     }
 

@@ -77,6 +77,7 @@ impl Translator {
             .iter()
             .any(|frame| self.options.models.waits(&frame.function));
         let scopes = below.iter().any(|frame| models::scopes(&frame.function));
+        let attempts = below.iter().any(|frame| models::attempts(&frame.function));
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
@@ -87,6 +88,7 @@ impl Translator {
                 location,
                 waits,
                 scopes,
+                attempts,
             },
             None => {
                 let caller = self.nodes[chain as usize].place;
@@ -106,6 +108,7 @@ impl Translator {
                     location,
                     waits: waits || caller.waits,
                     scopes: scopes || caller.scopes,
+                    attempts: attempts || caller.attempts,
                 }
             }
         };
@@ -231,6 +234,9 @@ impl Translator {
         };
         let name = &self.function_names[function.index()];
         thread.open.push(Some(function));
+        if thread.open.len() == 2 {
+            thread.touched.clear();
+        }
         match thread.entry {
             // It may be a test's closure, and not the entry point itself.
             None => {

@@ -7,7 +7,7 @@
 //!   `Account::balance of the 48 bytes allocated at bank.rs:12`.
 //! * What lies on a stack belongs to the function whose frame it is in. Each entry of a function
 //!   says where its frame is; a frame reaches up to that of its caller, so the outermost
-//!   frame that begins below an address has it.
+//!   frame that begins below an address has it. Where there is debug information, locals have names.
 //! * A lock that is nowhere of these is known by where it was initialised.
 //! * A thread is called what it has been named. Names come after the thread itself and can
 //!   be given twice, so the first pass collects them, and threads of one name get their numbers too.
@@ -36,6 +36,8 @@ const LISTS: [&str; 3] = ["alloc::raw_vec::", "alloc::vec::", "allocator<"];
 pub(super) struct Naming {
     /// The names that threads were given, by number.
     threads: FxMap<u64, Box<str>>,
+    /// Threads that were named after they were known.
+    renamed: Vec<(ThreadId, String)>,
     /// How many threads have each name.
     shared: HashMap<Box<str>, u32, FxBuildHasher>,
     /// Memory that is allocated and of interest.
@@ -194,12 +196,32 @@ impl Translator {
         id
     }
 
-    /// A thread is named; what it is called now, if it is known already.
-    pub fn name_thread(&mut self, record: &Record) -> Option<(ThreadId, String)> {
+    /// A thread is named. If it is known already, it is called something else from now on.
+    pub fn name_thread(&mut self, record: &Record) {
         let number = record.subject;
         self.naming.name_thread(number, &text(record));
-        let id = *self.thread_ids.get(&number)?;
-        Some((id, self.naming.thread(number)))
+        if let Some(&id) = self.thread_ids.get(&number) {
+            let name = self.naming.thread(number);
+            self.naming.renamed.push((id, name));
+        }
+    }
+
+    /// A thread is started; where, by the place and the calls that led to it, innermost first.
+    pub fn fork(&mut self, child: u64, calls: impl Iterator<Item = u64>) -> (ThreadId, SiteId) {
+        let child = self.thread_id(child);
+        for pc in calls {
+            let frames = self.symbols.frames(pc);
+            let users = frames.iter().position(|frame| self.options.is_users(frame));
+            if let Some(at) = users {
+                return (child, self.site(&frames[at..]));
+            }
+        }
+        (child, SiteId::UNKNOWN)
+    }
+
+    /// Threads that were named after they were known, since the last time.
+    pub fn take_renamed(&mut self) -> Vec<(ThreadId, String)> {
+        std::mem::take(&mut self.naming.renamed)
     }
 
     /// A thread's stack.
@@ -236,7 +258,10 @@ impl Translator {
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
             (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
             (Whereabouts::Allocated(Err(at), block), _) => format!("{kind} +{at} of {block}"),
-            (Whereabouts::Local(local), _) => format!("the {kind} in {local}"),
+            (Whereabouts::Local(local), _) if local.contains("local ") => {
+                format!("the {kind} in {local}")
+            }
+            (Whereabouts::Local(local), _) => local,
             (Whereabouts::Unknown, _) => format!("a {kind}"),
         };
         self.batch.definitions.push(Definition::Lock(name.into()));
@@ -268,9 +293,17 @@ impl Translator {
     fn whereabouts(&mut self, address: u64) -> Whereabouts {
         if let Some((start, block)) = self.naming.block(address) {
             let offset = address - start;
-            let member = block.of.and_then(|of| self.symbols.member(of, offset));
-            let block = block.describe(start, &self.naming);
-            return Whereabouts::Allocated(member.ok_or(offset), block);
+            let whole = block.describe(start, &self.naming);
+            let size = block.of.and_then(|of| self.symbols.size(of));
+            let Some((of, size)) = block.of.zip(size.filter(|&size| size != 0)) else {
+                return Whereabouts::Allocated(Err(offset), whole);
+            };
+            let member = self.symbols.member(of, offset % size).ok_or(offset);
+            let whole = match (&member, size < block.end - start) {
+                (Ok(_), true) => format!("element {} of {whole}", offset / size),
+                _ => whole,
+            };
+            return Whereabouts::Allocated(member, whole);
         }
         if let Some(name) = self.symbols.static_name(address) {
             return Whereabouts::Static(name);
@@ -286,26 +319,28 @@ impl Translator {
             return None;
         }
         let (number, known) = (stack.thread, self.threads.get(stack.slot)?);
-        let (frame, node) = known.frame_of(address).map_or((0, None), |found| {
-            // What a library has on the stack is the user's who called it.
-            let outer = known.stack[..=found].iter().rev();
-            let users = outer.map(|call| &self.nodes[call.node as usize]);
-            let users = users.into_iter().find(|node| node.function.is_some());
-            (known.stack[found].frame, users.copied())
+        let node = |call: &Call| &self.nodes[call.node as usize];
+        // What a library has on the stack is the user's who called it.
+        let found = known.frame_of(address).and_then(|found| {
+            let mut outer = known.stack[..=found].iter().rev().map(node);
+            let users = outer.find(|node| node.function.is_some())?;
+            Some((&known.stack[found], users, users.function?))
         });
-        let Some((node, function)) = node.and_then(|node| Some((node, node.function?))) else {
+        let Some((call, users, function)) = found else {
             return Some(format!("a local of {}", self.naming.thread(number)));
         };
-        let frames = self.symbols.frames(node.code);
+        let offset = address - call.frame;
+        let name = self.symbols.local(node(call).code, offset);
+        let name = name.unwrap_or_else(|| format!("local +{offset}"));
+        let function = &self.function_names[function.index()];
+        let frames = self.symbols.frames(users.code);
         let place = frames.last().filter(|frame| frame.line != 0);
-        let name = &self.function_names[function.index()];
-        let offset = address - frame;
         Some(match place {
             Some(frame) => {
                 let place = short(&frame.file, frame.line);
-                format!("local +{offset} of {name} ({place})")
+                format!("{name} of {function} ({place})")
             }
-            None => format!("local +{offset} of {name}"),
+            None => format!("{name} of {function}"),
         })
     }
 

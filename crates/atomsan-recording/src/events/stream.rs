@@ -35,7 +35,7 @@ use crate::order::Edges;
 use crate::sharing::Sharing;
 use crate::symbols::Symbols;
 use crate::whose::Options;
-use atomsan_trace::{Batch, SiteId};
+use atomsan_trace::{Batch, SiteId, ThreadId};
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;
 use std::collections::{BTreeMap, VecDeque};
@@ -218,6 +218,11 @@ impl Stream {
                 Definition::Thread(_) | Definition::Function(_) | Definition::Site(_)
             )
         });
+    }
+
+    /// Threads that were named after they were known, since the last time.
+    pub fn take_renamed(&mut self) -> Vec<(ThreadId, String)> {
+        self.translator.take_renamed()
     }
 
     /// Whether there are so many names that the stream should start over.

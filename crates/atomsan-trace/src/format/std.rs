@@ -120,7 +120,10 @@ impl Std {
                 ..Frame::default()
             };
             let frames = vec![frame];
-            batch.definitions.push(Definition::Site(Site { frames }));
+            batch.definitions.push(Definition::Site(Site {
+                frames,
+                ..Site::default()
+            }));
         }
         *site
     }

@@ -332,6 +332,7 @@ fn an_id_that_was_never_defined_is_damage() {
         Definition::Var(var),
         Definition::Site(Site {
             frames: vec![frame],
+            ..Site::default()
         }),
     ] {
         let said = with(vec![definition], event(0, 0, Op::Yield));

@@ -87,7 +87,12 @@ pub fn definition() -> impl Strategy<Value = Definition> {
         name().prop_map(Definition::Lock),
         name().prop_map(Definition::Function),
         name().prop_map(Definition::Object),
-        vec(frame(), 0..4).prop_map(|frames| Definition::Site(Site { frames })),
+        (vec(frame(), 0..4), option::of(0..9u32)).prop_map(|(frames, look)| {
+            Definition::Site(Site {
+                frames,
+                looked_again: look.map(SiteId),
+            })
+        }),
     ]
 }
 

@@ -1,5 +1,6 @@
 //! Small programs in pairs, compiled, run and checked: the wrong one has the finding that
-//! its first lines announce (`finding: FUNCTION LINE LINE`), the right one has none.
+//! its first lines announce (`finding: FUNCTION LINE LINE`, and a rank if it matters), the right one
+//! has none, or one that says that it is no mistake by its rank.
 //!
 //! What is observed depends on the schedule, so a wrong program gets several runs; a right one
 //! must be silent in each.
@@ -34,7 +35,7 @@ fn succeeds(command: &mut Command) {
 }
 
 /// What the source announces.
-fn expected(source: &Path) -> Option<(String, [u64; 2])> {
+fn expected(source: &Path) -> Option<(Found, Option<String>)> {
     let text = fs::read_to_string(source).unwrap();
     let line = text
         .lines()
@@ -42,11 +43,15 @@ fn expected(source: &Path) -> Option<(String, [u64; 2])> {
     let mut words = line.split_whitespace();
     let function = words.next().unwrap().to_owned();
     let mut number = || words.next().unwrap().parse().unwrap();
-    Some((function, [number(), number()]))
+    let lines = [number(), number()];
+    Some(((function, lines), words.next().map(str::to_owned)))
 }
 
-/// Runs a program once; its findings as function and lines.
-fn findings(program: &Path) -> Vec<(String, [u64; 2])> {
+/// A finding, as function and lines.
+type Found = (String, [u64; 2]);
+
+/// Runs a program once; its findings and their ranks.
+fn findings(program: &Path) -> Vec<(Found, String)> {
     let output = command()
         .args(["run", "--noise", "--json"])
         .arg(program)
@@ -74,10 +79,9 @@ fn findings(program: &Path) -> Vec<(String, [u64; 2])> {
             let culprit = &finding["culprit"];
             let lines = culprit["lines"].as_array().unwrap();
             let line = |at: usize| lines.get(at).or(lines.last()).unwrap().as_u64().unwrap();
-            (
-                culprit["function"].as_str().unwrap().to_owned(),
-                [line(0), line(1)],
-            )
+            let function = culprit["function"].as_str().unwrap().to_owned();
+            let rank = finding["rank"].as_str().unwrap().to_owned();
+            ((function, [line(0), line(1)]), rank)
         })
         .collect()
 }
@@ -90,15 +94,26 @@ fn check(source: &Path, program: &Path) {
                 assert_eq!(findings(program), [], "{name}");
             }
         }
-        Some(expected) => {
+        Some((expected, rank)) => {
             let found = (0..RUNS)
                 .map(|_| findings(program))
                 .find(|found| !found.is_empty())
                 .unwrap_or_default();
             assert!(!found.is_empty(), "{name}: not found in {RUNS} runs");
+            let (found, ranks): (Vec<_>, Vec<_>) = found.into_iter().unzip();
             assert_eq!(found, [expected], "{name}: one mistake, one finding");
+            assert!(rank.is_none_or(|rank| ranks == [rank]), "{name}: {ranks:?}");
         }
     }
+}
+
+/// What a source asks of its compiler, in its first line.
+fn own_flags(source: &Path) -> Vec<String> {
+    let text = fs::read_to_string(source).unwrap();
+    let flags = text.lines().next().unwrap().split_once("flags: ");
+    flags.map_or_else(Vec::new, |(_, flags)| {
+        flags.split(' ').map(str::to_owned).collect()
+    })
 }
 
 /// By every compiler of the machine, as a release would be: functions that are inlined are regions.
@@ -111,6 +126,7 @@ fn compiled(language: &str, ending: &str, which: usize) {
             succeeds(
                 command()
                     .args([compiler, "-O2"])
+                    .args(own_flags(&source))
                     .env(variable, users[which])
                     .arg(&source)
                     .arg("-o")

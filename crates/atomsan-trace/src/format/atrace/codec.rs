@@ -6,6 +6,10 @@ use crate::names::{Definition, Frame, Site, Var};
 
 const THREAD: u8 = 1 << 5;
 const SITE: u8 = 1 << 6;
+/// The kind of a definition that is a site.
+const SITES: u8 = 5;
+/// The same, of a site with [`Site::looked_again`].
+const LOOKED_AGAIN: u8 = 6;
 const TARGET: u8 = 1 << 7;
 const OP: u8 = THREAD - 1;
 
@@ -99,7 +103,7 @@ impl<'a> Input<'a> {
             2 => Definition::Lock(self.string()?),
             3 => Definition::Function(self.string()?),
             4 => Definition::Object(self.string()?),
-            5 => {
+            SITES | LOOKED_AGAIN => {
                 let count = self.varint()? as usize;
                 // A frame takes four bytes at least, and 32 in memory.
                 if count > self.rest.len() / 4 {
@@ -109,11 +113,18 @@ impl<'a> Input<'a> {
                 for _ in 0..count {
                     frames.push(self.frame()?);
                 }
-                Definition::Site(Site { frames })
+                let looked_again = match kind {
+                    LOOKED_AGAIN => Some(SiteId(self.varint()?)),
+                    _ => None,
+                };
+                Definition::Site(Site {
+                    frames,
+                    looked_again,
+                })
             }
             _ => return None,
         };
-        Some((kind.into(), definition))
+        Some((kind.min(SITES).into(), definition))
     }
 
     fn frame(&mut self) -> Option<Frame> {
@@ -135,7 +146,8 @@ pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usiz
         Definition::Lock(_) => 2,
         Definition::Function(_) => 3,
         Definition::Object(_) => 4,
-        Definition::Site(_) => 5,
+        Definition::Site(site) if site.looked_again.is_some() => LOOKED_AGAIN,
+        Definition::Site(_) => SITES,
     };
     out.push(kind);
     match definition {
@@ -156,9 +168,12 @@ pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usiz
                 put(out, frame.line);
                 put(out, frame.column);
             }
+            if let Some(look) = site.looked_again {
+                put(out, look.0);
+            }
         }
     }
-    kind.into()
+    kind.min(SITES).into()
 }
 
 /// The three tables that predict the next event, the same in the writer and in the reader.

@@ -1,0 +1,248 @@
+//! A critical section that looks again before it writes.
+//!
+//! "Look under the read lock, miss, take the write lock, look again, insert" is right, and has the
+//! shape of a lost update: a read, others that write, a write. What tells it from the blind insert
+//! is a second look in the section of the write. It counts as one if
+//!
+//! * it reads what the thread has read in an earlier section of the same lock, since it last wrote in
+//!   one: it looks at *that* again. Two variables of it at least, if the first look was at more than
+//!   one: the length of a table alone does not say whether a key is in it. Or two variables, read by
+//!   one call, right beside it ([`NEAR`]): a look at an empty table ends at its length. Variables that
+//!   need no check are not looked at, except beside others: where a table is never changes; and
+//! * it is made at another place of the user's code than the write: in between, the program had the
+//!   say. An `insert` of a library reads before it writes as well, but it does so in both programs.
+//!
+//! That the second look decides, and nothing of the first one is used, is not known. So the write
+//! stays what it is and only its place says so, and names that of the look ([`Site::looked_again`]); a finding that ends there
+//! deserves less attention.
+//!
+//! [`Site::looked_again`]: atomsan_trace::names::Site::looked_again
+
+use atomsan_trace::{LockId, Op, SiteId, VarId};
+
+/// How many reads of a section, and of earlier ones of a lock, are remembered.
+const READS: usize = 64;
+/// How many locks are remembered that were held before.
+const LOCKS: usize = 16;
+
+/// The critical sections of one thread.
+#[derive(Debug, Default)]
+pub(super) struct Sections {
+    open: Vec<Section>,
+    /// What was read under locks that are not held, the latest last.
+    earlier: Vec<(LockId, Vec<Spot>)>,
+}
+
+/// How many bytes lie between two fields of one thing, at most.
+const NEAR: u64 = 64;
+
+#[derive(Debug)]
+struct Section {
+    lock: LockId,
+    exclusive: bool,
+    reads: Vec<Spot>,
+    wrote: bool,
+    /// Where it has read what was read before, or what is beside it.
+    again: Vec<(SiteId, Again)>,
+    /// How much of what was read before makes a look.
+    enough: usize,
+}
+
+/// A variable, its address, and whether it needs a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Spot {
+    var: VarId,
+    address: u64,
+    checked: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Again {
+    Same,
+    Near,
+}
+
+impl Section {
+    /// The place of the second look, if there was one, for a write at a place.
+    fn looked_again(&self, write: SiteId) -> Option<SiteId> {
+        let looks = || self.again.iter().filter(|(place, _)| *place != write);
+        let same = looks().filter(|(_, again)| *again == Again::Same).count();
+        let all = self.enough > 0 && same >= self.enough;
+        let look = looks().map(|&(place, _)| place).find(|&place| {
+            let by_one_call = looks().filter(|(other, _)| *other == place).count();
+            all || by_one_call > 1
+        });
+        look
+    }
+
+    /// A read of something new, after these in earlier sections.
+    fn look(&mut self, spot: Spot, site: SiteId, before: &[Spot]) {
+        let near = |other: &Spot| other.address.abs_diff(spot.address) < NEAR;
+        let again = if before.iter().any(|other| other.var == spot.var) {
+            Again::Same
+        } else if before.iter().any(near) {
+            Again::Near
+        } else {
+            return;
+        };
+        self.enough = before.len().min(2);
+        self.again.push((site, again));
+    }
+}
+
+impl Sections {
+    /// Follows an operation that is no access.
+    pub(super) fn step(&mut self, op: Op) {
+        match op {
+            Op::Acquire(lock) | Op::Woken(lock) => self.enter(lock, true),
+            Op::AcquireShared(lock) => self.enter(lock, false),
+            Op::Release(lock) | Op::ReleaseShared(lock) | Op::Wait(lock) => self.leave(lock),
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, lock: LockId, exclusive: bool) {
+        self.open.push(Section {
+            lock,
+            exclusive,
+            reads: Vec::new(),
+            wrote: false,
+            again: Vec::new(),
+            enough: 0,
+        });
+    }
+
+    fn leave(&mut self, lock: LockId) {
+        let Some(at) = self.open.iter().rposition(|section| section.lock == lock) else {
+            return;
+        };
+        let Section {
+            mut reads, wrote, ..
+        } = self.open.remove(at);
+        reads.retain(|spot| spot.checked);
+        if let Some(known) = self.earlier.iter().position(|(known, _)| *known == lock) {
+            let (_, before) = self.earlier.remove(known);
+            if !wrote {
+                let new = |spot: &Spot| !reads.contains(spot);
+                let before: Vec<_> = before.into_iter().filter(new).take(READS).collect();
+                reads.extend(before);
+            }
+        }
+        if self.earlier.len() == LOCKS {
+            self.earlier.remove(0);
+        }
+        self.earlier.push((lock, reads));
+    }
+
+    /// Follows an access; the place of the second look, if it is a write after one.
+    /// `checked` says whether the variable needs a check at all.
+    pub(super) fn access(
+        &mut self,
+        op: Op,
+        address: u64,
+        site: SiteId,
+        checked: bool,
+    ) -> Option<SiteId> {
+        let spot = Spot {
+            var: op.var()?,
+            address,
+            checked,
+        };
+        let mut looked_again = None;
+        for section in &mut self.open {
+            // A read-modify-write has the last say by itself.
+            if op.writes() {
+                looked_again = looked_again.or_else(|| section.looked_again(site));
+                section.wrote = true;
+            } else if section.reads.len() < READS && !section.reads.contains(&spot) {
+                section.reads.push(spot);
+                let before = self.earlier.iter().find(|(lock, _)| *lock == section.lock);
+                if let (true, Some((_, before))) = (section.exclusive, before) {
+                    section.look(spot, site, before);
+                }
+            }
+        }
+        looked_again
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const L: LockId = LockId(1);
+    const M: LockId = LockId(2);
+    const X: VarId = VarId(1);
+    const Y: VarId = VarId(2);
+    const Z: [VarId; 2] = [VarId(11), VarId(21)];
+
+    /// Whether the last of some operations, each at a place, is a write after a second look.
+    fn looked_again(steps: &[(Op, u32)]) -> bool {
+        let mut sections = Sections::default();
+        let mut last = false;
+        for &(op, place) in steps {
+            sections.step(op);
+            // Variables are far from each other, but for Z and X.
+            let address = op.var().map_or(0, |VarId(var)| 1000 * u64::from(var % 10));
+            last = sections.access(op, address, SiteId(place), true).is_some();
+        }
+        last
+    }
+
+    fn look(lock: LockId, var: VarId) -> [(Op, u32); 3] {
+        [
+            (Op::AcquireShared(lock), 0),
+            (Op::Read(var), 1),
+            (Op::ReleaseShared(lock), 0),
+        ]
+    }
+
+    #[test]
+    fn the_second_look_is_at_the_same_under_the_lock_and_somewhere_else() {
+        let insert = |lock, var, place| {
+            [
+                (Op::Acquire(lock), 0),
+                (Op::Read(var), place),
+                (Op::Write(Y), 3),
+            ]
+        };
+        let after = |first: &[(Op, u32)], rest: &[(Op, u32)]| looked_again(&[first, rest].concat());
+        assert!(after(&look(L, X), &insert(L, X, 2)));
+        assert!(!after(&look(L, X), &insert(L, X, 3)), "by the same call");
+        assert!(!after(&look(L, X), &insert(L, Y, 2)), "at something else");
+        assert!(!after(&look(M, X), &insert(L, X, 2)), "under another lock");
+        assert!(!after(&[], &insert(L, X, 2)), "for the first time");
+        assert!(
+            !after(&look(L, X), &[(Op::Acquire(L), 0), (Op::Write(X), 3)]),
+            "not at all"
+        );
+    }
+
+    #[test]
+    fn a_look_before_the_last_write_is_over() {
+        let mut steps = look(L, X).to_vec();
+        let written = [(Op::Acquire(L), 0), (Op::Write(Y), 1), (Op::Release(L), 0)];
+        steps.extend(written);
+        steps.extend([(Op::Acquire(L), 0), (Op::Read(X), 2), (Op::Write(X), 3)]);
+        assert!(!looked_again(&steps));
+        let mut steps = look(L, X).to_vec();
+        steps.extend(look(L, Y));
+        steps.extend([(Op::Acquire(L), 0), (Op::Read(X), 2), (Op::Write(X), 3)]);
+        assert!(!looked_again(&steps), "only half of it");
+        steps.insert(7, (Op::Read(Y), 2));
+        assert!(looked_again(&steps), "nothing was written in between");
+    }
+
+    #[test]
+    fn a_look_beside_it_by_one_call() {
+        let mut steps = look(L, X).to_vec();
+        let [first, second] = Z.map(Op::Read);
+        steps.extend([(Op::Acquire(L), 0), (first, 2), (Op::Write(X), 3)]);
+        assert!(!looked_again(&steps), "one field");
+        steps.insert(5, (second, 4));
+        assert!(!looked_again(&steps), "at two places");
+        steps.insert(5, (second, 2));
+        steps.remove(6);
+        assert!(looked_again(&steps));
+    }
+}

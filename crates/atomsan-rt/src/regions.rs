@@ -1,0 +1,362 @@
+//! Where transactions begin and end, as far as a follower has told the program.
+//!
+//! In a first run nothing is written down but which transaction comes after which. So the program
+//! itself has to know what a transaction is: which functions are regions. It asks the follower
+//! once for each call that is made outside of all regions (the table of calls in the recording),
+//! and waits for the answer, but not for ever. Inside of a region nobody asks: what is called there
+//! belongs to the transaction, and a call is a few instructions in [`crate::hooks`].
+//!
+//! # Transactions
+//!
+//! A transaction is a number of the slot's *clock*. The clock moves where a region begins or ends
+//! and where a thread waits for others inside of one; outside of regions, where an edge comes in, so
+//! that edges lead to the beginning of a unary transaction and leave at its end. Who takes something
+//! from its owner reads the owner's clock and region and writes both into an edge
+//! ([`Kind::Link`](crate::format::Kind::Link)). A transaction that nobody takes anything from and
+//! that takes nothing has no record at all, and can be in no cycle.
+//!
+//! # Regions
+//!
+//! As in `atomsan_recording::events`: a thread's entry point and its closures are no regions, and
+//! functions that are inlined are seen by the calls they make. Such a region goes on from call to
+//! call, as long as they are further down in the code, and ends with the first call that is not in
+//! it, or with the function that it is inlined into.
+
+use crate::format::{
+    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, Kind, LOW, answer, call, entry, first_word, header,
+    region,
+};
+use crate::sync::AtomicU64;
+use crate::thread::{Frame, Thread};
+use crate::{platform, recording, start};
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+/// How long a thread waits for an answer, in steps of 50 microseconds.
+const PATIENCE: u32 = 40_000;
+/// How much of the table is used at most.
+const MOST: u64 = CALLS_LEN as u64 * 3 / 4;
+
+/// What is known of a frame outside of regions, in the upper bits of its function.
+mod flag {
+    /// It counts as one of the user's.
+    pub(super) const USER: u64 = 1 << 48;
+    /// It counts as somebody else's.
+    pub(super) const FOREIGN: u64 = 1 << 49;
+}
+
+/// Where a thread is.
+#[derive(Default)]
+pub(crate) struct Position {
+    /// The number of the transaction.
+    clock: Cell<u64>,
+    /// Its region, plus 1; 0 if it is unary.
+    region: Cell<u64>,
+    /// The end of the frame whose function is the region, or is the outermost one that was called in
+    /// it; 0 if there is none.
+    floor: Cell<usize>,
+    /// A region that is inlined: the end of the frame of the function it is inlined into, a hash of
+    /// its name, and its last call. The first is 0 if there is none.
+    inlined: Cell<(usize, u64, u64)>,
+    /// Labelled regions that are open.
+    blocks: Cell<u32>,
+    /// Functions of the user's, and of others, outside of regions.
+    users: Cell<u32>,
+    foreign: Cell<u32>,
+    /// The family of the entry point, and whether it is a closure.
+    entry: Cell<(u64, bool)>,
+}
+
+fn field(at: usize, field: usize) -> &'static AtomicU64 {
+    recording::counter(CALLS + at * CALL_SIZE + field)
+}
+
+/// The place of a call in the table, with the follower's answer; `None` if there is no room or
+/// nobody answers.
+fn ask(from: u64, function: u64) -> Option<(usize, u64)> {
+    let hash = (from ^ function.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let mut at = hash as usize % CALLS_LEN;
+    loop {
+        let key = field(at, call::CALL).load(Ordering::Acquire);
+        if key == from && field(at, call::FUNCTION).load(Ordering::Acquire) == function {
+            let answer = field(at, call::ANSWER).load(Ordering::Acquire);
+            return if answer != 0 {
+                Some((at, answer))
+            } else {
+                wait_for_answer(at)
+            };
+        }
+        if key == 0 {
+            break;
+        }
+        at = (at + 1) % CALLS_LEN;
+    }
+    enter_call(at, from, function)
+}
+
+/// Asks for a call that is not in the table, from a place on that was free.
+#[cold]
+fn enter_call(mut at: usize, from: u64, function: u64) -> Option<(usize, u64)> {
+    let asked = recording::counter(header::ASKED);
+    if asked.load(Ordering::Relaxed) >= MOST {
+        return None;
+    }
+    while field(at, call::CALL)
+        .compare_exchange(0, from, Ordering::AcqRel, Ordering::Relaxed)
+        .is_err()
+    {
+        at = (at + 1) % CALLS_LEN;
+    }
+    field(at, call::FUNCTION).store(function, Ordering::Release);
+    let turn = asked.fetch_add(1, Ordering::AcqRel) as usize % CALLS_LEN;
+    recording::counter(ASKED_LIST + 8 * turn).store(at as u64 + 1, Ordering::Release);
+    wait_for_answer(at)
+}
+
+#[cold]
+fn wait_for_answer(at: usize) -> Option<(usize, u64)> {
+    for _ in 0..PATIENCE {
+        if !recording::is_followed() {
+            return None;
+        }
+        let answer = field(at, call::ANSWER).load(Ordering::Acquire);
+        if answer != 0 {
+            return Some((at, answer));
+        }
+        platform::sleep_microseconds(50);
+    }
+    recording::give_up();
+    None
+}
+
+/// A slot's clock now, and in the upper 16 bits its region, plus 1.
+pub(crate) fn clock(slot: u32) -> u64 {
+    let clock = recording::slot_entry(slot, entry::CLOCK);
+    let mut now = clock.load(Ordering::Acquire);
+    loop {
+        let region = recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
+            .load(Ordering::Acquire);
+        let then = core::mem::replace(&mut now, clock.load(Ordering::Acquire));
+        if then == now {
+            return now | region << 48;
+        }
+    }
+}
+
+impl Thread {
+    /// Another transaction starts, which executes this region, plus 1, or none.
+    fn tick(&self, region: u64) {
+        let at = &self.position;
+        let (now, slot) = (at.clock.get() + 1, self.slot.get());
+        at.clock.set(now);
+        at.region.set(region);
+        recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
+            .store(region, Ordering::Release);
+        recording::slot_entry(slot, entry::CLOCK).store(now, Ordering::Release);
+    }
+
+    /// The thread starts, or goes on in another recording: it is in no region that is known.
+    pub(crate) fn start_clock(&self) {
+        let at = &self.position;
+        for cell in [&at.users, &at.foreign, &at.blocks] {
+            cell.set(0);
+        }
+        at.floor.set(0);
+        at.inlined.set((0, 0, 0));
+        self.tick(0);
+    }
+
+    /// The clock, and in the upper 16 bits the region, plus 1.
+    pub(crate) fn own_clock(&self) -> u64 {
+        self.position.clock.get() | self.position.region.get() << 48
+    }
+
+    /// Orders what follows after a transaction of another slot, given as by [`clock`].
+    pub(crate) fn link(&self, slot: u32, clock: u64) {
+        let Some(known) = self.known.get(slot as usize) else {
+            return;
+        };
+        if known.get() >= clock & LOW {
+            return;
+        }
+        known.set(clock & LOW);
+        let (now, region) = (self.position.clock.get(), self.position.region.get());
+        let unary = u64::from(region == 0);
+        self.write([
+            first_word(Kind::Link, 0, clock),
+            u64::from(slot) | clock >> 48 << 16 | region << 32,
+            now + unary,
+        ]);
+        // Whoever sees the clock there can also see what leads there.
+        if unary == 1 {
+            self.tick(0);
+        }
+    }
+
+    /// The thread waits for others, or lets them run: nobody expects to be alone meanwhile.
+    pub(crate) fn split(&self) {
+        if self.position.region.get() != 0 {
+            self.tick(self.position.region.get());
+        }
+    }
+
+    /// Whether what is called now belongs to the open transaction.
+    #[inline(always)]
+    pub(crate) fn is_inside(&self) -> bool {
+        self.position.floor.get() != 0
+    }
+
+    /// The end of the outermost frame inside of the region, if it is in one.
+    pub(crate) fn region_floor(&self) -> usize {
+        self.position.floor.get()
+    }
+
+    fn end_region(&self) {
+        self.position.blocks.set(0);
+        self.tick(0);
+        start::noise(0);
+    }
+
+    /// Whether the region is open that is inlined, or has a label.
+    fn is_held_open(&self) -> bool {
+        self.position.inlined.get().0 != 0 || self.position.blocks.get() > 0
+    }
+
+    /// A labelled region begins.
+    pub(crate) fn begin_block(&self, label: u64, len: u16) {
+        let at = &self.position;
+        at.blocks.set(at.blocks.get() + 1);
+        if at.region.get() == 0
+            && let Some((place, said)) = ask(label & LOW | call::LABEL, u64::from(len) + 1)
+            && said & answer::ATOMIC != 0
+        {
+            self.tick(1 + 4 * place as u64 + region::CALLED);
+        }
+    }
+
+    /// The innermost labelled region ends.
+    pub(crate) fn end_block(&self) {
+        let at = &self.position;
+        at.blocks.set(at.blocks.get().saturating_sub(1));
+        if at.region.get() != 0 && !self.is_inside() && !self.is_held_open() {
+            self.end_region();
+        }
+    }
+
+    /// Enters a function outside of regions: what its frame is to remember of it.
+    pub(crate) fn enter_outside(&self, from: u64, function: u64) -> u64 {
+        let at = &self.position;
+        let (place, said) = ask(from & LOW, function & LOW).unwrap_or((0, 0));
+        let top = self.top.get();
+        let end = top + size_of::<Frame>();
+        let mut flags = 0;
+        let has_entry = at.users.get() + at.foreign.get() > 0;
+        if said & answer::FOREIGN != 0 {
+            at.foreign.set(at.foreign.get() + 1);
+            flags |= flag::FOREIGN;
+        }
+        let inlined = self.inlined_region(place, said, has_entry);
+        self.enter_inlined(top, from, inlined);
+        if said & answer::INLINED != 0 {
+            if !has_entry {
+                let family = field(place, call::INLINED).load(Ordering::Relaxed) & 0xffff;
+                at.entry.set((family, said & answer::INLINED_CLOSURE != 0));
+            }
+            at.users.set(at.users.get() + 1);
+            flags |= flag::USER;
+        }
+        if at.region.get() != 0 {
+            at.floor.set(end);
+        } else if said & answer::USER != 0 && self.is_region(said, &mut flags) {
+            self.tick(1 + 4 * place as u64 + region::CALLED);
+            at.floor.set(end);
+        }
+        flags
+    }
+
+    /// Whether a function of the user's is a region.
+    fn is_region(&self, said: u64, flags: &mut u64) -> bool {
+        let at = &self.position;
+        let (family, closure) = (said >> 16 & 0xffff, said & answer::CLOSURE != 0);
+        let (users, foreign) = (at.users.get(), at.foreign.get() > 0);
+        let (entry_family, entry_closure) = at.entry.get();
+        if *flags & flag::USER == 0 {
+            at.users.set(users + 1);
+            *flags |= flag::USER;
+        }
+        if users == 0 {
+            at.entry.set((if foreign { !0 } else { family }, closure));
+            return said & answer::ALWAYS != 0 || foreign && !closure && said & answer::ATOMIC != 0;
+        }
+        if family == entry_family && (closure || users == 1 && entry_closure) {
+            // A closure of the entry point; or the entry point, after a closure that calls it.
+            at.entry.set((family, closure));
+            return false;
+        }
+        said & answer::ATOMIC != 0
+    }
+
+    /// The region that is inlined where a call is: its number plus 1, and a hash of its name.
+    fn inlined_region(&self, place: usize, said: u64, has_entry: bool) -> Option<(u64, u64)> {
+        if said & answer::INLINED == 0 {
+            return None;
+        }
+        let names = field(place, call::INLINED).load(Ordering::Relaxed);
+        let sibling =
+            said & answer::INLINED_CLOSURE != 0 && self.position.entry.get().0 == names & 0xffff;
+        let (bit, which) = match (has_entry, sibling) {
+            (false, _) => (answer::UNSET, region::UNSET),
+            (true, true) => (answer::SIBLINGS, region::SIBLINGS),
+            (true, false) => (answer::SET, region::SET),
+        };
+        let hash = names >> (16 * which) & 0xffff;
+        (said & bit != 0).then_some((1 + 4 * place as u64 + which, hash))
+    }
+
+    /// A call is made in the region that is inlined where the call is, or in none.
+    fn enter_inlined(&self, top: usize, from: u64, inlined: Option<(u64, u64)>) {
+        let at = &self.position;
+        let (open, name, last) = at.inlined.get();
+        match inlined {
+            Some((region, hash)) => {
+                if open == 0 && at.region.get() != 0 {
+                    return;
+                }
+                if open != top || name != hash || from <= last {
+                    self.tick(region);
+                }
+                at.inlined.set((top, hash, from));
+            }
+            None if open != 0 => {
+                at.inlined.set((0, 0, 0));
+                if at.blocks.get() == 0 {
+                    self.end_region();
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Leaves a function: its frame, which ended at `end`.
+    pub(crate) fn leave(&self, function: u64, end: usize) {
+        let at = &self.position;
+        if at.floor.get() == end {
+            at.floor.set(0);
+            if !self.is_held_open() {
+                self.end_region();
+            }
+        }
+        if at.inlined.get().0 == end {
+            at.inlined.set((0, 0, 0));
+            if at.blocks.get() == 0 {
+                self.end_region();
+            }
+        }
+        if function & flag::USER != 0 {
+            at.users.set(at.users.get() - 1);
+        }
+        if function & flag::FOREIGN != 0 {
+            at.foreign.set(at.foreign.get() - 1);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Says that it is gone, and then looks at what the other side may have freed by now.
+//! finding: free_wrong::leave 25 26
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+
+struct Channel {
+    gone: AtomicU32,
+    waker: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Side(*mut Channel);
+
+// SAFETY: both sides are there to share the channel.
+unsafe impl Send for Side {}
+
+/// The last one frees.
+#[inline(never)]
+fn leave(side: Side) -> u64 {
+    let channel = side.0;
+    // SAFETY: this side is still counted.
+    let gone = unsafe { &(*channel).gone };
+    // SAFETY: not at all, if the other side leaves right here.
+    if gone.fetch_add(1, Ordering::AcqRel) == 0 {
+        return unsafe { (*channel).waker };
+    }
+    free(side)
+}
+
+fn free(side: Side) -> u64 {
+    // SAFETY: the other side has said that it is gone.
+    let channel = unsafe { Box::from_raw(side.0) };
+    channel.waker
+}
+
+fn main() {
+    for waker in 0..100 {
+        let gone = AtomicU32::new(0);
+        let side = Side(Box::into_raw(Box::new(Channel { gone, waker })));
+        let both = &Barrier::new(2);
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(move || {
+                    both.wait();
+                    std::hint::black_box(leave(side));
+                });
+            }
+        });
+    }
+}
