@@ -139,9 +139,7 @@ impl Watch<'_> {
     /// Says in a line each where other threads matter, as far as that is new.
     fn tell_yields(&mut self) -> anyhow::Result<()> {
         for process in self.processes.values() {
-            let mut products = Products::default();
-            products.add(process.follower.checker())?;
-            for place in products.places() {
+            for place in Products::of(process.follower.checker())?.places() {
                 if self.told.insert(place.clone()) {
                     anstream::eprintln!("atomsan: while it runs: other threads matter at {place}");
                 }

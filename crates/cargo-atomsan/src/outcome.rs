@@ -10,12 +10,14 @@ use crate::output::{self, Output};
 use crate::products::{self, Products};
 use crate::recorded::{Args, warnings};
 use crate::render;
+use anyhow::Context as _;
 use atomsan_engines::cooperability::density::Density;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::engine::Stat;
 use atomsan_recording::file::Counters;
 use atomsan_report::{Document, Rank, Report, unite};
 use std::collections::HashSet;
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 /// What one run has shown.
@@ -66,10 +68,20 @@ pub(crate) struct Runs {
     seen: Seen,
     densities: Vec<Density>,
     first_run: StaticInfo,
+    /// Whether the file of a first run has what others have found.
+    adds: bool,
     told: HashSet<String>,
 }
 
 impl Runs {
+    /// One of several processes that know nothing of each other.
+    pub(crate) fn one_of_many() -> Runs {
+        Runs {
+            adds: true,
+            ..Runs::default()
+        }
+    }
+
     /// Adds a run, one of `planned`, and says in a line each what it has shown first.
     pub(crate) fn add(&mut self, run: Outcome, noise: Option<Noise>, planned: u64, args: &Args) {
         let all = unite_processes(&run.documents);
@@ -93,7 +105,7 @@ impl Runs {
     /// Tells everything, and keeps it in `last`.
     pub(crate) fn conclude(self, args: &Args, last: &Path) -> anyhow::Result<Exit> {
         if let Some(path) = &args.flags.first_run {
-            return write_first_run(path, &self.first_run);
+            return write_first_run(path, self.first_run, self.adds);
         }
         if args.asks_for_yields() {
             return self.tell_yields(args);
@@ -274,9 +286,29 @@ fn destination(args: &Args) -> anyhow::Result<Output> {
     }
 }
 
-/// Writes what first runs have found.
-fn write_first_run(path: &Path, found: &StaticInfo) -> anyhow::Result<Exit> {
-    products::write_file(path, &found.to_string())?;
+/// Writes what first runs have found; `adds` to what is in the file.
+fn write_first_run(path: &Path, mut found: StaticInfo, adds: bool) -> anyhow::Result<Exit> {
+    let mut write = || -> anyhow::Result<()> {
+        let mut file = std::fs::File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)?;
+        file.lock()?;
+        let mut before = String::new();
+        if adds {
+            file.read_to_string(&mut before)?;
+        }
+        if !before.is_empty() {
+            found.unite(StaticInfo::parse(path, &before)?);
+        }
+        file.rewind()?;
+        file.set_len(0)?;
+        file.write_all(found.to_string().as_bytes())?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write to {}", path.display()))?;
     let unary = if found.unary {
         " and accesses outside of regions"
     } else {

@@ -9,6 +9,7 @@ use crate::exit::Exit;
 use crate::last;
 use crate::outcome::{Outcome, Runs};
 use crate::output;
+use crate::products::Products;
 use crate::progress::Progress;
 use crate::render;
 use crate::{online, watch};
@@ -18,6 +19,7 @@ use atomsan_engines::demotion::demote;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
+use atomsan_report::Document;
 use atomsan_trace::{Names, Spec};
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -239,7 +241,7 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
             left.display()
         );
     }
-    let mut runs = Runs::default();
+    let mut runs = Runs::one_of_many();
     runs.add(outcome?, None, 1, args);
     runs.conclude(args, &last::place()?)
 }
@@ -302,6 +304,12 @@ pub(crate) fn check_files(
             progress.update(before + events, at as u64, total);
         })?;
         let counters = recording.counters();
+        if args.flags.first_run.is_some() {
+            let products = Products::of(&checker)?;
+            outcome.first_run.unite(products.first_run());
+            outcome.documents.push(Document::default());
+            continue;
+        }
         if args.yields {
             let engines = checker.runs().iter();
             let stats: Vec<_> = engines.flat_map(|run| run.engine.stats()).collect();
@@ -353,7 +361,10 @@ pub(crate) fn check(
     mut progress: impl FnMut(u64),
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
-    let entries = engines::choose(&args.engine)?;
+    let entries = match &args.flags.first_run {
+        Some(_) => engines::choose(&["doublechecker".to_owned()])?,
+        None => engines::choose(&args.engine)?,
+    };
     let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
     let mut kept = match &trace {
