@@ -40,11 +40,14 @@
 //!   [`Options::memory`] ([`Summary::forgotten`]), all that was before is forgotten.
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod first;
 mod follow;
+mod links;
 mod live;
+mod questions;
+mod single;
 mod stream;
-mod transactions;
 
 pub use follow::{Follower, Options, Summary};
 pub use stream::Make;

@@ -99,7 +99,8 @@ enum Whereabouts {
 impl Naming {
     /// What the second pass can use of what the first has seen.
     pub(super) fn again(self) -> Naming {
-        let mut locks: Vec<u64> = self.seen.into_iter().collect();
+        let mut locks = self.locks;
+        locks.extend(self.seen);
         locks.sort_unstable();
         Naming {
             threads: self.threads,
