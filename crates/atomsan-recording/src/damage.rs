@@ -130,3 +130,16 @@ fn lengths_that_nobody_has_are_no_work() {
     assert!(cells.left_out() > 0);
     assert!(started.elapsed() < Duration::from_secs(60));
 }
+
+#[test]
+fn a_recording_that_is_stopped_ends() {
+    let recording = Recording::parse(sample()).expect("a recording");
+    let read = |recording: &Recording| recording.log(1).count();
+    let all = read(&recording);
+    let bytes = recording.bytes_read();
+    assert!(all > 0 && bytes > 0);
+    recording.stop();
+    assert_eq!((read(&recording), recording.bytes_read()), (0, bytes));
+    let events = Events::new(&recording, Options::everything());
+    assert_eq!(events.map(|batch| batch.events.len()).sum::<usize>(), 0);
+}

@@ -69,9 +69,10 @@ impl Language {
 
 fn is_ours(word: &OsStr) -> bool {
     let name = Path::new(word).file_name().unwrap_or(word);
-    ["atomsan", "cargo-atomsan", NAME, CPP_NAME]
-        .map(OsStr::new)
-        .contains(&name)
+    let ours = ["atomsan", "cargo-atomsan", NAME, CPP_NAME].map(OsStr::new);
+    // Somebody may have given it another name.
+    let this = std::env::current_exe().unwrap_or_default();
+    ours.contains(&name) || this.file_name() == Some(name)
 }
 
 pub(crate) fn run(language: Language, arguments: &[OsString]) -> anyhow::Result<Exit> {

@@ -57,9 +57,9 @@ impl Seen {
         let len = range.end - range.start;
         if len > SHORT {
             let most = LONGEST.min(self.patience).max(SHORT);
-            self.left_out += len.saturating_sub(most);
+            self.left_out = self.left_out.saturating_add(len.saturating_sub(most));
             range.end = range.start + len.min(most);
-            self.patience = self.patience.saturating_sub(len);
+            self.patience = self.patience.saturating_sub(len.min(most));
         }
         self.touch(range, thread, true);
     }
@@ -79,7 +79,7 @@ impl Seen {
                     let range = range.start % BLOCK..end - number * BLOCK;
                     block.touch(range, thread, accesses);
                 }
-                None => self.left_out += end - range.start,
+                None => self.left_out = self.left_out.saturating_add(end - range.start),
             }
             range.start = end;
         }

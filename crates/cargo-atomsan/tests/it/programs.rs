@@ -44,7 +44,9 @@ fn expected(source: &Path) -> Option<(Found, Option<String>)> {
     let function = words.next().unwrap().to_owned();
     let mut number = || words.next().unwrap().parse().unwrap();
     let lines = [number(), number()];
-    Some(((function, lines), words.next().map(str::to_owned)))
+    // A comment of C may end there.
+    let rank = words.next().filter(|&word| word != "*/");
+    Some(((function, lines), rank.map(str::to_owned)))
 }
 
 /// A finding, as function and lines.
