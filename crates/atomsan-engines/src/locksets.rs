@@ -57,6 +57,9 @@ enum Content {
 
 use Content::{Leaf, Parts};
 
+/// How many intersections are remembered at a time.
+const REMEMBERED: usize = 1 << 18;
+
 /// The height of a leaf: it has 2⁶ locks.
 const LEAF: u8 = 6;
 
@@ -241,6 +244,10 @@ impl Locksets {
                 }
                 let parts = [0, 1].map(|side| self.intersection(ours[side], theirs[side]));
                 let result = self.union(x, parts);
+                // It saves work, and is made again if it is missed.
+                if self.intersections.len() >= REMEMBERED {
+                    self.intersections.clear();
+                }
                 self.intersections.insert(key, result);
                 result
             }

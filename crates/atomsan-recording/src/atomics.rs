@@ -39,6 +39,7 @@
 use crate::file::Record;
 use crate::format::{ADDED, COMPARED, Kind};
 use crate::models::Change;
+use crate::positions::Positions;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
@@ -48,7 +49,7 @@ type FxSet<K> = HashSet<K, FxBuildHasher>;
 /// What is known of all atomic operations of a recording.
 #[derive(Debug, Default)]
 pub struct Atomics {
-    harmless: FxSet<u64>,
+    harmless: Positions,
     spins: FxSet<u64>,
     /// Positions of sums that are undone and of what undoes them, by the word.
     undone: FxMap<u64, u64>,
@@ -73,7 +74,7 @@ enum Word {
 impl Atomics {
     /// Forgets that an atomic read does not count: nobody asks again.
     pub fn forget(&mut self, position: u64) {
-        self.harmless.remove(&position);
+        self.harmless.remove(position);
         self.undone.remove(&position);
         self.undoing.remove(&position);
     }
@@ -86,7 +87,7 @@ impl Atomics {
 
     /// Whether the atomic read at this position does not count.
     pub fn is_harmless(&self, position: u64) -> bool {
-        self.harmless.contains(&position) || self.counts(&self.undoing, position)
+        self.harmless.contains(position) || self.counts(&self.undoing, position)
     }
 
     /// Whether the change at this position is taken back, so that it only is a look.

@@ -12,70 +12,114 @@
 //!
 //! What atomic operations of the user's own code amount to is worked out on the way
 //! ([`crate::atomics`]).
+//!
+//! # Room
+//!
+//! Memory is looked at in *granules* of 8 bytes, and in *blocks* of 64 granules. First every block that is touched is
+//! noted ([`seen`]); then only the shared granules are kept, in tables without gaps: a block
+//! knows which of its granules these are and where they start in the tables, a granule where its
+//! cells start. So a look is one in a table of blocks, which is small, and the rest is counting bits.
+//!
+//! The cells are touched in the same order in every pass over a recording, so the first pass can tell
+//! the second by number which variables need no check ([`crate::handover`]); they get no name.
+
+mod seen;
 
 use crate::atomics::{Atomics, Follower};
-use crate::file::{Record, Recording};
+use crate::file::Recording;
 use crate::format::Kind;
+use crate::handover::HandedOver;
 use atomsan_trace::VarId;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+use seen::Seen;
 use std::ops::Range;
 
+/// A cell has no variable yet.
 const NONE: u32 = u32::MAX;
-/// The largest block that is shared by being freed.
-const BLOCK: u64 = 1024;
-/// More than one thread.
-const MANY: u32 = u32::MAX;
+/// A cell's variable needs no check.
+const NEEDLESS: u32 = u32::MAX - 1;
 
-#[derive(Clone, Copy)]
-struct Seen {
-    /// Bit `i`: a cell starts at byte `i`.
-    starts: u8,
-    thread: u32,
+/// What one thread has used and another frees is shared. Larger memory is data, and data is handed over.
+const DATA: u64 = 1024;
+
+/// 64 granules of 8 bytes.
+const BLOCK: u64 = 512;
+/// A range of more blocks than this is looked for among the blocks that there are.
+const FEW: u64 = 8;
+
+/// A block with granules that are shared.
+#[derive(Debug)]
+struct Block {
+    /// Its address in blocks.
+    number: u64,
+    /// Bit `i`: threads share granule `i`.
+    shared: u64,
+    /// The first of these in the tables of granules.
+    first: u32,
 }
 
-struct Granule {
-    starts: u8,
-    /// The variable of the cell that starts at each byte.
-    vars: [u32; 8],
-    /// How often it has become new.
-    renewed: u32,
-}
-
-impl Granule {
-    fn new(starts: u8) -> Granule {
-        Granule {
-            starts,
-            vars: [NONE; 8],
-            renewed: 0,
+impl Block {
+    /// Which of its shared granules a range has, as bits.
+    fn granules(&self, range: &Range<u64>) -> u64 {
+        let start = self.number * BLOCK;
+        let mut granules = self.shared;
+        if range.start > start {
+            granules &= u64::MAX << ((range.start - start) / 8).min(63);
         }
+        let end = range.end.saturating_sub(start).div_ceil(8);
+        if end < 64 {
+            granules &= (1 << end) - 1;
+        }
+        granules
+    }
+
+    /// Where a shared granule is in the tables.
+    fn place(&self, granule: u32) -> usize {
+        let before = self.shared & ((1 << granule) - 1);
+        self.first as usize + before.count_ones() as usize
     }
 }
 
 /// The cells of the memory that threads share.
 #[derive(Default)]
 pub struct Cells {
-    shared: HashMap<u64, Granule, FxBuildHasher>,
-    /// The same granules, in order.
-    sorted: Vec<u64>,
+    /// In ascending order.
+    blocks: Vec<Block>,
+    /// The same by number.
+    numbers: HashMap<u64, u32, FxBuildHasher>,
+    /// For each granule, bit `i`: a cell starts at byte `i`.
+    starts: Vec<u8>,
+    /// For each granule, the first of its cells; and the number of all.
+    firsts: Vec<u32>,
+    /// For each cell, its variable.
+    vars: Vec<u32>,
+    /// For each granule how often it has become new, if there will be another recording.
+    renewed: Vec<u32>,
     atomics: Atomics,
+    left_out: u64,
+    /// How many granules of the tables are not in use any more.
+    unused: usize,
+    /// How many variables this pass has had, and how many have a name.
+    count: u32,
     next: u32,
+    /// Whether this is the first pass: variables have numbers, and no names.
+    surveying: bool,
+    needless: HandedOver,
     /// Variables of recordings before this one, by address and renewal.
     before: HashMap<(u64, u32), u32, FxBuildHasher>,
-    /// Whether there will be a recording after this one.
-    again: bool,
 }
 
 impl std::fmt::Debug for Cells {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cells({} shared granules)", self.sorted.len())
+        write!(f, "Cells({} shared granules)", self.starts.len())
     }
 }
 
 impl Cells {
     /// Looks through a whole recording.
     pub fn new(recording: &Recording) -> Cells {
-        let mut seen: HashMap<u64, Seen, FxBuildHasher> = HashMap::default();
+        let mut seen = Seen::default();
         let mut atomics = Atomics::default();
         for slot in 0..recording.slots() {
             let mut thread = slot as u32;
@@ -86,86 +130,138 @@ impl Cells {
                     Kind::ThreadStart | Kind::Continue => thread = record.subject as u32,
                     Kind::Alloc => continue,
                     Kind::Free => {
-                        note_end(&mut seen, &record, thread);
+                        let range = record
+                            .range()
+                            .filter(|range| range.end - range.start <= DATA);
+                        range.into_iter().for_each(|range| seen.free(range, thread));
                         continue;
                     }
                     _ => {}
                 }
                 follower.step(&mut atomics, &record);
-                for (granule, starts) in record.range().into_iter().flat_map(pieces) {
-                    let seen = seen.entry(granule).or_insert(Seen { starts, thread });
-                    seen.starts |= starts;
-                    if seen.thread != thread {
-                        seen.thread = MANY;
-                    }
+                if let Some(range) = record.range() {
+                    seen.note(range, thread);
                 }
             }
         }
-        let shared: HashMap<u64, Granule, FxBuildHasher> = seen
-            .into_iter()
-            .filter(|(_, seen)| seen.thread == MANY)
-            .map(|(granule, Seen { starts, .. })| (granule, Granule::new(starts)))
-            .collect();
-        let mut sorted: Vec<u64> = shared.keys().copied().collect();
-        sorted.sort_unstable();
-        Cells {
-            shared,
-            sorted,
+        let mut cells = Cells {
+            left_out: seen.left_out(),
             atomics,
-            next: 0,
-            before: HashMap::default(),
-            again: false,
-        }
+            surveying: true,
+            ..Cells::default()
+        };
+        seen.shared(|number, shared, starts| {
+            cells.blocks.push(Block {
+                number,
+                shared,
+                first: cells.starts.len() as u32,
+            });
+            for granule in bits(shared) {
+                cells.add(starts[granule as usize], [NONE; 8]);
+            }
+        });
+        cells.number_blocks();
+        cells
     }
 
-    /// Looks through another recording of the same process; what has the same address has the
-    /// same variable as before.
-    #[must_use]
-    pub fn again(self, recording: &Recording) -> Cells {
-        Cells {
-            next: self.next,
-            before: self.before,
-            again: true,
-            ..Cells::new(recording)
+    /// Adds a granule to the tables, with the variables that the cells at its bytes have.
+    fn add(&mut self, starts: u8, vars: [u32; 8]) {
+        if self.firsts.is_empty() {
+            self.firsts.push(0);
         }
+        self.starts.push(starts);
+        let cells = bits(starts.into()).map(|byte| vars[byte as usize]);
+        self.vars.extend(cells);
+        self.firsts.push(self.vars.len() as u32);
     }
 
-    /// Forgets all variables, as if nothing had been touched.
-    pub fn restart(&mut self) {
-        for granule in self.shared.values_mut() {
-            granule.vars = [NONE; 8];
-        }
-        self.next = 0;
-    }
-
-    /// Starts over with the same recording; what has been named keeps its variable.
-    pub fn rewind(&mut self) {
-        for granule in self.shared.values_mut() {
-            granule.vars = [NONE; 8];
-            granule.renewed = 0;
-        }
+    fn number_blocks(&mut self) {
+        let numbers = self.blocks.iter().map(|block| block.number);
+        self.numbers = numbers.zip(0..).collect();
     }
 
     /// Threads share more memory, or have separated it more, than was known.
     pub fn extend(&mut self, granules: &[(u64, u8)]) {
-        let known = self.sorted.len();
-        for &(granule, starts) in granules {
-            match self.shared.get_mut(&granule) {
-                Some(known) => known.starts |= starts,
-                None => {
-                    self.shared.insert(granule, Granule::new(starts));
-                    self.sorted.push(granule);
-                }
+        let mut news = granules.to_vec();
+        news.sort_unstable();
+        let known = self.blocks.len();
+        for news in news.chunk_by(|a, b| a.0 / BLOCK == b.0 / BLOCK) {
+            self.extend_block(news[0].0 / BLOCK, news);
+        }
+        if self.blocks.len() > known || self.unused > self.starts.len() / 2 {
+            self.blocks.sort_unstable_by_key(|block| block.number);
+            self.number_blocks();
+        }
+        if self.unused > self.starts.len() / 2 {
+            self.tidy();
+        }
+    }
+
+    /// Puts a block at the end of the tables, with more granules or more cells than it had.
+    fn extend_block(&mut self, number: u64, news: &[(u64, u8)]) {
+        let known = self.numbers.get(&number).map(|&place| place as usize);
+        let mut starts = [0; 64];
+        for &(granule, more) in news {
+            starts[(granule % BLOCK / 8) as usize] |= more;
+        }
+        let more = starts.iter().zip(0..);
+        let more = more.fold(0, |bits, (&one, at)| bits | u64::from(one != 0) << at);
+        let old = known.map(|place| &self.blocks[place]);
+        let (had, from) = old.map_or((0, 0), |old| (old.shared, old.first as usize));
+        let first = self.starts.len() as u32;
+        let mut place = from;
+        for granule in bits(had | more) {
+            let more = starts[granule as usize];
+            if had >> granule & 1 == 0 {
+                self.add(more, [NONE; 8]);
+            } else {
+                self.add(self.starts[place] | more, self.vars_at(place));
+                place += 1;
             }
         }
-        if self.sorted.len() > known {
-            self.sorted.sort_unstable();
+        self.unused += had.count_ones() as usize;
+        let block = Block {
+            number,
+            shared: had | more,
+            first,
+        };
+        match known {
+            Some(place) => self.blocks[place] = block,
+            None => self.blocks.push(block),
         }
+    }
+
+    /// The variables of a granule, by byte.
+    fn vars_at(&self, place: usize) -> [u32; 8] {
+        let mut vars = [NONE; 8];
+        let cells = &self.vars[self.firsts[place] as usize..];
+        for (byte, &var) in bits(self.starts[place].into()).zip(cells) {
+            vars[byte as usize] = var;
+        }
+        vars
+    }
+
+    /// Puts the tables in order again, without what is not in use.
+    fn tidy(&mut self) {
+        let mut tidy = Cells::default();
+        let mut blocks = std::mem::take(&mut self.blocks);
+        for block in &mut blocks {
+            let from = block.first as usize;
+            block.first = tidy.starts.len() as u32;
+            for place in from..from + block.shared.count_ones() as usize {
+                tidy.add(self.starts[place], self.vars_at(place));
+            }
+        }
+        self.blocks = blocks;
+        (self.starts, self.firsts, self.vars) = (tidy.starts, tidy.firsts, tidy.vars);
+        self.unused = 0;
     }
 
     /// The cells that start in a granule, as bits, if threads share it.
     pub fn starts(&self, granule: u64) -> Option<u8> {
-        Some(self.shared.get(&granule)?.starts)
+        let block = &self.blocks[*self.numbers.get(&(granule / BLOCK))? as usize];
+        let bit = (granule % BLOCK / 8) as u32;
+        (block.shared >> bit & 1 != 0).then(|| self.starts[block.place(bit)])
     }
 
     /// How many variables there are.
@@ -176,19 +272,31 @@ impl Cells {
     /// Starts variables again from the first; memory that has none is forgotten, and all of it if
     /// there is still more than so much.
     pub fn start_over(&mut self, most: usize) {
-        self.shared.retain(|_, granule| granule.vars != [NONE; 8]);
-        if self.shared.len() > most {
-            self.shared.clear();
+        let mut used = Vec::new();
+        for block in &self.blocks {
+            for granule in bits(block.shared) {
+                let place = block.place(granule);
+                if self.vars_at(place) != [NONE; 8] {
+                    let address = block.number * BLOCK + 8 * u64::from(granule);
+                    used.push((address, self.starts[place]));
+                }
+            }
         }
-        self.sorted
-            .retain(|granule| self.shared.contains_key(granule));
-        self.restart();
+        if used.len() > most {
+            used.clear();
+        }
+        *self = Cells {
+            atomics: std::mem::take(&mut self.atomics),
+            ..Cells::default()
+        };
+        self.extend(&used);
     }
 
     /// Forgets what is known of words in memory that threads do not share.
     pub fn forget_words(&mut self) {
-        let shared = &self.shared;
-        (self.atomics).retain_words(|address| shared.contains_key(&(address & !7)));
+        let mut atomics = std::mem::take(&mut self.atomics);
+        atomics.retain_words(|address| self.is_shared(&(address..address + 1)));
+        self.atomics = atomics;
     }
 
     /// Exchanges the memory, but not what is known of atomic operations.
@@ -202,93 +310,186 @@ impl Cells {
         &mut self.atomics
     }
 
+    /// Looks through another recording of the same process; what has the same address has the
+    /// same variable as before.
+    #[must_use]
+    pub fn again(self, recording: &Recording) -> Cells {
+        let mut cells = Cells {
+            next: self.next,
+            before: self.before,
+            ..Cells::new(recording)
+        };
+        cells.renewed = vec![0; cells.starts.len()];
+        cells
+    }
+
+    /// Starts over with the same recording. From now on, these variables, by their numbers in the
+    /// pass before, are left out.
+    pub fn leave_out(&mut self, needless: HandedOver) {
+        self.needless = needless;
+        self.surveying = false;
+        self.vars.fill(NONE);
+        self.count = 0;
+        if self.renewed.is_empty() {
+            self.next = 0;
+        }
+        self.renewed.fill(0);
+    }
+
+    /// Starts over with the same recording.
+    pub fn restart(&mut self) {
+        let needless = std::mem::take(&mut self.needless);
+        self.leave_out(needless);
+    }
+
     /// What the atomic operations of the recording amount to.
     pub fn atomics(&self) -> &Atomics {
         &self.atomics
     }
 
-    /// Whether threads share any of these bytes.
-    pub fn is_shared(&self, range: &Range<u64>) -> bool {
-        if range.end <= (range.start & !7) + 8 {
-            return self.shared.contains_key(&(range.start & !7));
-        }
-        let first = self
-            .sorted
-            .partition_point(|&granule| granule < range.start & !7);
-        self.sorted
-            .get(first)
-            .is_some_and(|&granule| granule < range.end)
+    /// How many bytes were accessed that are not looked at, because there were too many.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
-    /// The variables that an access touches, with the address of each and whether it is new.
+    /// The blocks that a range has a part of, as places in the table.
+    fn blocks(&self, range: &Range<u64>) -> Range<usize> {
+        let numbers = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        let first = (self.blocks).partition_point(|block| block.number < numbers.start);
+        let len = self.blocks[first..].partition_point(|block| block.number < numbers.end);
+        first..first + len
+    }
+
+    /// Calls for each block that a range has a part of, with its place in the table; stops when
+    /// told to.
+    fn each_block(&self, range: &Range<u64>, mut each: impl FnMut(usize) -> bool) -> bool {
+        let numbers = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        if numbers.end.saturating_sub(numbers.start) > FEW {
+            return self.blocks(range).any(each);
+        }
+        numbers
+            .filter_map(|number| self.numbers.get(&number))
+            .any(|&place| each(place as usize))
+    }
+
+    /// Whether threads share any of these bytes.
+    #[inline]
+    pub fn is_shared(&self, range: &Range<u64>) -> bool {
+        let range = range.start..range.end.max(range.start.saturating_add(1));
+        self.each_block(&range, |place| self.blocks[place].granules(&range) != 0)
+    }
+
+    /// The variables that an access touches, with the address of each and whether it is new. Those
+    /// that are left out are not among them.
     pub fn touch(&mut self, range: Range<u64>, mut each: impl FnMut(VarId, u64, bool)) {
-        let mut at = range.start;
-        while at < range.end {
-            let base = at & !7;
-            let end = range.end.min(base + 8);
-            if let Some(granule) = self.shared.get_mut(&base) {
-                for byte in (at - base)..(end - base) {
-                    // An access starts at the start of a cell.
-                    if granule.starts >> byte & 1 == 0 {
-                        continue;
-                    }
-                    let var = &mut granule.vars[byte as usize];
-                    let mut new = *var == NONE;
-                    if new {
+        let first = range.start / BLOCK;
+        // Nearly all accesses are in one block.
+        if range.end <= (first + 1) * BLOCK {
+            if let Some(&place) = self.numbers.get(&first) {
+                self.touch_block(place as usize, &range, &mut each);
+            }
+            return;
+        }
+        for place in self.blocks(&range) {
+            self.touch_block(place, &range, &mut each);
+        }
+    }
+
+    #[inline]
+    fn touch_block(
+        &mut self,
+        place: usize,
+        range: &Range<u64>,
+        each: &mut impl FnMut(VarId, u64, bool),
+    ) {
+        let block = &self.blocks[place];
+        for granule in bits(block.granules(range)) {
+            let place = block.place(granule);
+            let base = block.number * BLOCK + 8 * u64::from(granule);
+            let starts = self.starts[place];
+            // An access starts at the start of a cell.
+            let mut touched = u64::from(starts);
+            if range.start > base {
+                touched &= u64::MAX << (range.start - base);
+            }
+            if range.end - base < 8 {
+                touched &= (1 << (range.end - base)) - 1;
+            }
+            for byte in bits(touched) {
+                let before = starts & ((1 << byte) - 1);
+                let cell = self.firsts[place] + before.count_ones();
+                let address = base + u64::from(byte);
+                let var = &mut self.vars[cell as usize];
+                let mut new = false;
+                if *var == NONE && self.surveying {
+                    *var = self.count;
+                    self.count += 1;
+                } else if *var == NONE {
+                    *var = NEEDLESS;
+                    if !self.needless.contains(VarId(self.count)) {
                         *var = self.next;
-                        if self.again {
-                            let place = (base + byte, granule.renewed);
-                            *var = *self.before.entry(place).or_insert(self.next);
-                            new = *var == self.next;
+                        if let Some(&renewed) = self.renewed.get(place) {
+                            let known = self.before.entry((address, renewed));
+                            *var = *known.or_insert(self.next);
                         }
+                        new = *var == self.next;
                         self.next += u32::from(new);
                     }
-                    each(VarId(*var), base + byte, new);
+                    self.count += 1;
+                }
+                if *var != NEEDLESS {
+                    each(VarId(*var), address, new);
                 }
             }
-            at = base + 8;
         }
     }
 
     /// The variables that live in a range.
     pub fn live(&self, range: &Range<u64>) -> Vec<VarId> {
-        let first = self
-            .sorted
-            .partition_point(|&granule| granule < range.start & !7);
-        let granules = self.sorted[first..].iter();
-        let granules = granules.take_while(|&&granule| granule < range.end);
-        let granules = granules.filter_map(|granule| self.shared.get(granule));
-        let vars = granules.flat_map(|granule| granule.vars);
-        vars.filter(|&var| var != NONE).map(VarId).collect()
+        let mut live = Vec::new();
+        self.each_block(range, |place| {
+            let block = &self.blocks[place];
+            for granule in bits(block.granules(range)) {
+                let place = block.place(granule);
+                let cells = self.firsts[place] as usize..self.firsts[place + 1] as usize;
+                let vars = self.vars[cells].iter().filter(|&&var| var < NEEDLESS);
+                live.extend(vars.map(|&var| VarId(var)));
+            }
+            false
+        });
+        live
     }
 
-    /// Makes memory new.
-    pub fn renew(&mut self, range: &Range<u64>) {
-        let first = self
-            .sorted
-            .partition_point(|&granule| granule < range.start & !7);
-        for granule in self.sorted[first..]
-            .iter()
-            .take_while(|&&granule| granule < range.end)
-        {
-            if let Some(granule) = self.shared.get_mut(granule) {
-                granule.vars = [NONE; 8];
-                granule.renewed += 1;
+    /// Makes memory new; its variables so far are told.
+    pub fn renew(&mut self, range: &Range<u64>, mut old: impl FnMut(VarId)) {
+        let numbers = range.start / BLOCK..range.end.div_ceil(BLOCK);
+        if numbers.end.saturating_sub(numbers.start) > FEW {
+            for place in self.blocks(range) {
+                self.renew_block(place, range, &mut old);
+            }
+            return;
+        }
+        for number in numbers {
+            if let Some(&place) = self.numbers.get(&number) {
+                self.renew_block(place as usize, range, &mut old);
             }
         }
     }
-}
 
-/// What one thread has used and another frees is shared. Large blocks are data, and data is handed
-/// over.
-fn note_end(seen: &mut HashMap<u64, Seen, FxBuildHasher>, free: &Record, thread: u32) {
-    let range = free
-        .range()
-        .filter(|range| range.end - range.start <= BLOCK);
-    for (granule, _) in range.into_iter().flat_map(pieces) {
-        let seen = seen.entry(granule).or_insert(Seen { starts: 0, thread });
-        if seen.thread != thread {
-            seen.thread = MANY;
+    fn renew_block(&mut self, place: usize, range: &Range<u64>, old: &mut impl FnMut(VarId)) {
+        let block = &self.blocks[place];
+        for granule in bits(block.granules(range)) {
+            let place = block.place(granule);
+            if let Some(renewed) = self.renewed.get_mut(place) {
+                *renewed += 1;
+            }
+            let cells = self.firsts[place] as usize..self.firsts[place + 1] as usize;
+            for var in &mut self.vars[cells] {
+                match std::mem::replace(var, NONE) {
+                    NONE | NEEDLESS => {}
+                    var => old(VarId(var)),
+                }
+            }
         }
     }
 }
@@ -306,6 +507,15 @@ pub(crate) fn pieces(range: Range<u64>) -> impl Iterator<Item = (u64, u8)> {
             starts |= 1 << (range.end - base);
         }
         (base, starts)
+    })
+}
+
+/// The bits that are set, from the lowest.
+fn bits(mut word: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (word != 0).then(|| word.trailing_zeros());
+        word &= word.wrapping_sub(1);
+        bit
     })
 }
 
@@ -354,7 +564,7 @@ mod tests {
     fn renewed_memory_has_new_variables() {
         let mut cells = cells(&[(1, 0x1000, 8), (2, 0x1000, 8)]);
         assert_eq!(touched(&mut cells, 0x1000..0x1008), [0]);
-        cells.renew(&(0x0ff0..0x1001));
+        cells.renew(&(0x0ff0..0x1001), |_| {});
         assert_eq!(touched(&mut cells, 0x1000..0x1008), [1]);
         assert_eq!(touched(&mut cells, 0x1000..0x1008), [1]);
     }

@@ -24,6 +24,7 @@ use crate::format::{GUARD, Kind};
 use crate::handover::{HandedOver, Survey};
 use crate::models::{Change, Family, Step};
 use crate::order::Order;
+use crate::positions::Positions;
 use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
 use annotations::Annotations;
@@ -41,8 +42,9 @@ pub use stream::Stream;
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
-/// A chain of calls: a function on top of another chain.
-#[derive(Clone, Copy, Debug)]
+/// A chain of calls: a function on top of another chain. Chains that nothing tells apart are the same
+/// one, so there are no more of them than places in the program, however deep it recurses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Node {
     /// The function, if it is the user's.
     function: Option<FunctionId>,
@@ -57,7 +59,7 @@ struct Node {
 }
 
 /// What is known of a place in a chain of calls.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Place {
     site: SiteId,
     family: Option<Family>,
@@ -84,6 +86,8 @@ type Operation = (u32, u8, u64);
 #[derive(Debug, Default)]
 struct Call {
     node: u32,
+    /// So many more calls like this one are below it, of which nothing is known.
+    unnamed: u64,
     /// The lowest address of its frame; 0 if unknown.
     frame: u64,
     inlined: u32,
@@ -108,8 +112,10 @@ struct Thread {
     blocks: Vec<usize>,
     /// The bottom-most of them.
     entry: Option<FunctionId>,
-    /// Its `Enter`, until it is clear that it is not the closure of a test.
-    held_back: Option<Event>,
+    /// Whether nothing has been entered since, so that it may be the closure of a test.
+    held_back: bool,
+    /// The `Enter` of the last of the functions that are open, until something happens in them.
+    entering: Vec<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
     /// How many things it initialises that are initialised once.
@@ -137,6 +143,14 @@ struct Thread {
     scoped: Vec<(usize, u64)>,
 }
 
+impl Thread {
+    /// Something happens in the functions that the thread is in: they are entered now at the latest.
+    fn arrive(&mut self, batch: &mut Batch) {
+        batch.events.append(&mut self.entering);
+        self.held_back = false;
+    }
+}
+
 /// Makes events of records, one after the other.
 pub struct Translator {
     options: Options,
@@ -156,6 +170,7 @@ pub struct Translator {
     object_count: u32,
     naming: Naming,
     nodes: Vec<Node>,
+    node_ids: HashMap<Node, u32, FxBuildHasher>,
     children: FxMap<(u32, u64, u64), u32>,
     /// Chains of inlined functions, outermost first, with the place of each call; the first one is
     /// empty.
@@ -169,7 +184,7 @@ pub struct Translator {
     survey: Option<Survey>,
     repeated: Vec<Repeated>,
     /// In the first pass: positions of frees that are not ordered after a use.
-    freed_in_use: HashSet<u64, FxBuildHasher>,
+    freed_in_use: Positions,
     findings: Findings,
     annotations: Annotations,
     batch: Batch,
@@ -178,6 +193,7 @@ pub struct Translator {
 /// An iterator over the events of a recording.
 #[derive(Debug)]
 pub struct Events<'a> {
+    recording: &'a Recording,
     order: Order<'a>,
     translator: Translator,
 }
@@ -185,11 +201,12 @@ pub struct Events<'a> {
 /// What the first pass has found out.
 #[derive(Debug, Default)]
 struct Findings {
+    /// Variables that need no check, if the cells do not know.
     handed_over: HandedOver,
     /// Positions of looks that were repeated under a lock.
-    repeated: HashSet<u64, FxBuildHasher>,
+    repeated: Positions,
     /// Positions of frees that are not ordered after a use.
-    freed_in_use: HashSet<u64, FxBuildHasher>,
+    freed_in_use: Positions,
 }
 
 impl std::fmt::Debug for Translator {
@@ -207,17 +224,29 @@ impl<'a> Events<'a> {
     /// The events of a recording.
     pub fn new(recording: &'a Recording, options: Options) -> Events<'a> {
         let (symbols, cells) = (Symbols::new(recording), Cells::new(recording));
-        let mut first = Translator::new(symbols, cells, options.clone());
-        first.survey(recording);
-        first.cells.restart();
-        let findings = first.conclude_survey();
-        let mut second = Translator::new(first.symbols, first.cells, options);
-        second.findings = findings;
-        second.naming = first.naming.again();
+        let mut first = Translator::new(symbols, cells, options);
+        first.survey(recording, |batch| batch.definitions.clear());
+        first.conclude_survey();
         Events {
+            recording,
             order: Order::new(recording),
-            translator: second,
+            translator: first.again(),
         }
+    }
+
+    /// The same events once more. What was found out about the recording is not worked out again.
+    #[must_use]
+    pub fn again(self) -> Events<'a> {
+        Events {
+            order: Order::new(self.recording),
+            translator: self.translator.again(),
+            ..self
+        }
+    }
+
+    /// How many bytes were accessed that are not looked at, because there were too many.
+    pub fn left_out(&self) -> u64 {
+        self.translator.cells.left_out()
     }
 }
 
@@ -241,13 +270,8 @@ impl Translator {
             sites_again: FxMap::default(),
             object_count: 0,
             naming: Naming::default(),
-            nodes: vec![Node {
-                function: None,
-                place: Place::default(),
-                foreign: None,
-                code: 0,
-                caller: (ROOT, 0),
-            }],
+            nodes: vec![Node::default()],
+            node_ids: std::iter::once((Node::default(), ROOT)).collect(),
             children: FxMap::default(),
             inlined: vec![Vec::new()],
             inlined_ids: HashMap::default(),
@@ -256,7 +280,7 @@ impl Translator {
             spinning: HashSet::default(),
             survey: None,
             repeated: Vec::new(),
-            freed_in_use: HashSet::default(),
+            freed_in_use: Positions::default(),
             findings: Findings::default(),
             annotations,
             batch: Batch::default(),
@@ -265,6 +289,16 @@ impl Translator {
         translator.note_spins(&spins);
         translator.find_not_atomic();
         translator
+    }
+
+    /// A translator of the same recording that has not seen anything of it yet.
+    fn again(mut self) -> Translator {
+        self.cells.restart();
+        Translator {
+            findings: self.findings,
+            naming: self.naming.again(),
+            ..Translator::new(self.symbols, self.cells, self.options)
+        }
     }
 
     fn function(&mut self, name: &str) -> FunctionId {
@@ -354,14 +388,9 @@ impl Translator {
     }
 
     fn emit(&mut self, slot: usize, site: SiteId, op: Op) {
-        if matches!(op, Op::Enter(_) | Op::Exit(_)) {
-            self.threads[slot].attempting = false;
-        }
         self.catch_up(slot);
         let thread = &mut self.threads[slot];
-        if let Some(event) = thread.held_back.take() {
-            self.batch.events.push(event);
-        }
+        thread.arrive(&mut self.batch);
         thread.waiting = false;
         match op {
             Op::Acquire(lock) | Op::AcquireShared(lock) => thread.held.push(lock),
@@ -400,59 +429,46 @@ impl Translator {
         op: impl Fn(VarId) -> Op,
     ) {
         self.catch_up(slot);
-        let mut touched = std::mem::take(&mut self.batch.events);
         let mut new = Vec::new();
-        let Thread {
-            id: thread,
-            held_back,
-            waiting,
-            held,
-            looks,
-            sections,
-            touched: atomics,
-            ..
-        } = &mut self.threads[slot];
-        if let Some(event) = held_back.take() {
-            touched.push(event);
-        }
-        *waiting = false;
+        let thread = &mut self.threads[slot];
+        (thread.waiting, thread.held_back) = (false, false);
         let (survey, findings) = (&mut self.survey, &self.findings);
-        let repeated = &mut self.repeated;
-        let mut looked_again = None;
-        let first = touched.len();
+        let (repeated, batch) = (&mut self.repeated, &mut self.batch);
+        let (mut looked_again, mut first) = (None, None);
         self.cells.touch(range, |var, address, is_new| {
+            let op = op(var);
+            if let Some(survey) = survey {
+                let Thread { held, looks, .. } = &mut *thread;
+                survey.access(slot, var, op.writes(), !op.is_atomic(), held);
+                repeated.extend(looks.step(op, position, held));
+                return;
+            }
             if is_new {
                 new.push(address);
             }
-            let op = op(var);
-            if let Some(survey) = survey {
-                survey.access(slot, var, op.writes(), !op.is_atomic(), held);
-                repeated.extend(looks.step(op, position, held));
-            } else {
-                let checked =
-                    !findings.handed_over.contains(var) && !findings.repeated.contains(&position);
-                let look = sections.access(op, address, site, checked);
-                if !checked {
-                    return;
-                }
-                looked_again = looked_again.or(look);
-                if op.is_atomic() && atomics.len() < TOUCHED {
-                    atomics.push(var);
-                }
+            let checked = !findings.handed_over.contains(var)
+                && !(op.is_atomic() && findings.repeated.contains(position));
+            let look = thread.sections.access(op, address, site, checked);
+            if !checked {
+                return;
             }
-            touched.push(Event {
-                thread: *thread,
+            looked_again = looked_again.or(look);
+            thread.arrive(batch);
+            if op.is_atomic() && thread.touched.len() < TOUCHED {
+                thread.touched.push(var);
+            }
+            first.get_or_insert(batch.events.len());
+            batch.events.push(Event {
+                thread: thread.id,
                 site,
                 op,
             });
         });
-        if let Some(look) = looked_again {
+        if let Some((look, first)) = looked_again.zip(first) {
             let again = self.site_again(site, look);
-            touched[first..]
-                .iter_mut()
-                .for_each(|event| event.site = again);
+            let events = self.batch.events[first..].iter_mut();
+            events.for_each(|event| event.site = again);
         }
-        self.batch.events = touched;
         for address in new {
             self.define_var(address);
         }
@@ -512,9 +528,19 @@ impl Translator {
             ..Thread::default()
         };
         if record.kind == Kind::ThreadStart {
-            self.cells.renew(&stack);
+            self.renew(&stack);
         }
         self.note_stack(slot, record.subject, &stack);
+    }
+
+    /// Memory is new: its variables so far are not accessed any more.
+    fn renew(&mut self, range: &Range<u64>) {
+        let survey = &mut self.survey;
+        self.cells.renew(range, |var| {
+            if let Some(survey) = survey {
+                survey.forget(var);
+            }
+        });
     }
 
     fn note_spins(&mut self, at: &[u64]) {
@@ -524,8 +550,9 @@ impl Translator {
         }
     }
 
-    /// The first pass over a recording: finds out what the second must know.
-    fn survey(&mut self, recording: &Recording) {
+    /// The first pass over a recording: finds out what the second must know. `each` is told what every
+    /// record has become.
+    fn survey(&mut self, recording: &Recording, mut each: impl FnMut(&mut Batch)) {
         self.survey = Some(Survey::new(recording.slots()));
         let mut order = Order::new(recording);
         while let Some((slot, record)) = order.next() {
@@ -534,23 +561,28 @@ impl Translator {
             }
             self.record(slot, &record);
             self.batch.events.clear();
+            each(&mut self.batch);
         }
     }
 
-    fn conclude_survey(&mut self) -> Findings {
+    fn conclude_survey(&mut self) {
         let survey = self.survey.take().unwrap_or_default();
-        self.found(&survey)
+        self.findings = self.found(&survey);
+        let handed_over = std::mem::take(&mut self.findings.handed_over);
+        self.cells.leave_out(handed_over);
     }
 
     /// What a survey has found out so far, with the looks that were repeated since the last time.
     fn found(&mut self, survey: &Survey) -> Findings {
         let handed_over = survey.finish();
+        let mut found = Findings::default();
         let repeated = std::mem::take(&mut self.repeated);
         let pure = repeated.iter().filter(|look| look.is_pure(&handed_over));
+        found.repeated.extend(pure.map(|look| look.position));
         Findings {
-            repeated: pure.map(|look| look.position).collect(),
             freed_in_use: std::mem::take(&mut self.freed_in_use),
             handed_over,
+            ..found
         }
     }
 
@@ -561,9 +593,8 @@ impl Translator {
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);
-        self.survey(recording);
-        self.findings = self.conclude_survey();
-        self.cells.rewind();
+        self.survey(recording, |_| {});
+        self.conclude_survey();
         self.threads.clear();
         for (slot, record) in Order::new(recording) {
             self.record(slot, &record);
@@ -603,11 +634,14 @@ impl Translator {
                 let chain = self.calls(slot);
                 let place = self.place(chain, record.pc());
                 self.settle(slot, place, record);
-                if let Some(event) = self.threads[slot].held_back.take() {
-                    self.batch.events.push(event);
-                }
+                self.threads[slot].held_back = false;
             }
             _ => {}
+        }
+        if let Some(thread) = self.threads.get_mut(slot)
+            && !thread.held_back
+        {
+            thread.arrive(&mut self.batch);
         }
         if record.detail() == GUARD {
             self.guards.insert(record.subject);
@@ -862,7 +896,7 @@ impl Translator {
             if survey.free(slot, vars) {
                 self.freed_in_use.insert(position);
             }
-        } else if self.findings.freed_in_use.contains(&position) {
+        } else if self.findings.freed_in_use.contains(position) {
             for &var in vars {
                 let touched = &self.threads[slot].touched;
                 let own = touched.len() == TOUCHED || touched.contains(&var);
@@ -886,18 +920,17 @@ impl Translator {
         if !shared && !self.houses_lock(&range) {
             return;
         }
-        let vars = match record.kind {
-            Kind::Free => self.cells.live(&range),
-            _ => Vec::new(),
-        };
-        self.cells.renew(&range);
         let chain = self.calls(slot);
         let Place { site, step, .. } = self.place(chain, record.pc());
+        if record.kind == Kind::Free && step.is_none() {
+            let vars = self.cells.live(&range);
+            self.free(slot, site, record.position, &vars);
+        }
+        self.renew(&range);
         if step.is_some() {
             return;
         }
         if record.kind == Kind::Free {
-            self.free(slot, site, record.position, &vars);
             if let Some(object) = self.forget_block(range.start) {
                 self.emit(slot, site, Op::Free(object));
             }

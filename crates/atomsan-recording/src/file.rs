@@ -2,16 +2,25 @@
 //! end or not. A log may have lost its beginning, or a part in the middle; it goes on with a
 //! snapshot of the calls that the thread was in.
 //!
+//! A recording can be larger than the memory that there is for it, so it stays in its file: what is kept are
+//! the places of its chunks, and what is read ahead of each log.
+//!
 //! Nothing in the file is trusted: a process that was killed leaves chunks without a header and
 //! records without an end, and each of them only ends the log it is in.
 
+mod log;
+
 use crate::format::{
-    CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, HEADER_SIZE, Kind, LOW,
-    MAGIC, SLOTS, TAKEN, header,
+    CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT, HEADER_SIZE, LOW, MAGIC,
+    SLOTS, header,
 };
-use std::io::{self, Read as _};
+pub use log::{Log, Record};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Why a recording cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -54,23 +63,41 @@ pub struct Counters {
     pub window: u64,
 }
 
-/// A recording of one process, in memory.
+/// A recording of one process.
 #[derive(Debug)]
 pub struct Recording {
-    data: Vec<u8>,
+    source: Source,
+    reading: Reading,
+    /// How many bytes of it are in use.
+    top: u64,
     /// The chunks of each slot's log, in order.
     slots: Vec<Vec<Chunk>>,
-    maps: Vec<Range<usize>>,
+    maps: Vec<String>,
     counters: Counters,
+}
+
+/// How far others are with the logs, for those who wait for them.
+#[derive(Debug, Default)]
+struct Reading {
+    /// How many bytes have been read of all logs, as often as they were.
+    read: AtomicU64,
+    stopped: AtomicBool,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+enum Source {
+    Memory(Vec<u8>),
+    File(File),
 }
 
 /// A piece of a log.
 #[derive(Clone, Debug)]
 struct Chunk {
     /// Where it is in the file: the snapshot, then the records.
-    content: Range<usize>,
+    content: Range<u64>,
     /// How long the snapshot is.
-    snapshot: usize,
+    snapshot: u64,
     /// The position of the first record.
     position: u64,
     /// The position of the chunk that comes before it in the log.
@@ -92,52 +119,65 @@ pub struct Piece<'a> {
     pub words: &'a [u64],
 }
 
+/// A memory map is not longer.
+const MAPS: u64 = 1 << 24;
+
 impl Recording {
     /// A recording of pieces of logs, with memory maps.
     pub fn of_pieces<'a>(pieces: impl IntoIterator<Item = Piece<'a>>, maps: &str) -> Recording {
-        let mut data = maps.as_bytes().to_vec();
-        data.push(0);
-        let mut recording = Recording {
-            maps: std::iter::once(0..data.len()).collect(),
-            data: Vec::new(),
-            slots: Vec::new(),
-            counters: Counters::default(),
-        };
+        let mut data = Vec::new();
+        let mut slots: Vec<Vec<Chunk>> = Vec::new();
         for piece in pieces {
-            let start = data.len();
+            let start = data.len() as u64;
             let words = piece.snapshot.iter().chain(piece.words);
             data.extend(words.flat_map(|word| word.to_le_bytes()));
-            if recording.slots.len() <= piece.slot {
-                recording.slots.resize_with(piece.slot + 1, Vec::new);
+            if slots.len() <= piece.slot {
+                slots.resize_with(piece.slot + 1, Vec::new);
             }
-            recording.slots[piece.slot].push(Chunk {
-                content: start..data.len(),
-                snapshot: 8 * piece.snapshot.len(),
+            slots[piece.slot].push(Chunk {
+                content: start..data.len() as u64,
+                snapshot: 8 * piece.snapshot.len() as u64,
                 position: piece.position,
                 previous: piece.previous,
             });
         }
-        for chunks in &mut recording.slots {
+        for chunks in &mut slots {
             chunks.sort_by_key(|chunk| chunk.position);
         }
-        recording.data = data;
-        recording
+        Recording {
+            top: data.len() as u64,
+            source: Source::Memory(data),
+            reading: Reading::default(),
+            slots,
+            maps: vec![maps.to_owned()],
+            counters: Counters::default(),
+        }
     }
 
-    /// Reads a recording.
+    /// Opens a recording.
     pub fn open(path: &Path) -> Result<Recording, Error> {
-        let data = read_used(path).map_err(|error| Error::Read {
-            path: path.display().to_string(),
+        let named = || path.display().to_string();
+        let open = || {
+            let file = File::open(path)?;
+            let len = file.metadata()?.len();
+            Ok((file, len))
+        };
+        let (file, len) = open().map_err(|error| Error::Read {
+            path: named(),
             error,
         })?;
-        Recording::parse(data).ok_or_else(|| Error::NotARecording {
-            path: path.display().to_string(),
-        })
+        Recording::of_source(Source::File(file), len)
+            .ok_or_else(|| Error::NotARecording { path: named() })
     }
 
     /// Takes the content of a recording; `None` if it is none.
     pub fn parse(data: Vec<u8>) -> Option<Recording> {
-        let field = |offset| word(&data, offset).unwrap_or(0);
+        let len = data.len() as u64;
+        Recording::of_source(Source::Memory(data), len)
+    }
+
+    fn of_source(source: Source, len: u64) -> Option<Recording> {
+        let field = |offset: usize| source.word(offset as u64);
         if field(header::MAGIC) != MAGIC {
             return None;
         }
@@ -150,46 +190,56 @@ impl Recording {
             window: field(header::SHADOW),
             exited: field(header::EXITED) != 0,
         };
-        let top = (field(header::TOP) as usize).min(data.len());
         let mut recording = Recording {
-            data,
+            // The rest are holes, up to the size of the budget.
+            top: field(header::TOP).min(len),
+            source,
+            reading: Reading::default(),
             slots: Vec::new(),
             maps: Vec::new(),
             counters,
         };
-        recording.find_chunks(top);
+        recording.find_chunks();
         Some(recording)
     }
 
-    fn find_chunks(&mut self, top: usize) {
-        let mut at = HEADER_SIZE;
-        while at + CHUNK_HEADER_SIZE <= top {
-            let field = |offset| word(&self.data, at + offset).unwrap_or(0);
+    fn find_chunks(&mut self) {
+        const UNIT: u64 = CHUNK_UNIT as u64;
+        let mut at = HEADER_SIZE as u64;
+        while at + CHUNK_HEADER_SIZE as u64 <= self.top {
+            let mut bytes = [0; CHUNK_HEADER_SIZE];
+            self.source.read(at, &mut bytes);
+            let field = bytes.as_chunks().0;
+            let field = |index: usize| u64::from_le_bytes(field[index]);
             let (magic, kind) = (field(0) as u32, (field(0) >> 32) as u32);
-            let (size, slot) = (field(8) as usize, field(16) as u32 as usize);
-            let snapshot = (field(16) >> 32) as usize;
-            if magic != CHUNK_MAGIC || size == 0 || size % CHUNK_UNIT != 0 {
-                at += CHUNK_UNIT;
+            let (slot, snapshot) = (field(2) as u32 as usize, field(2) >> 32);
+            // Only text may be longer than a unit; what is damaged has no size.
+            let size = match field(1) {
+                size if kind == CHUNK_MAPS && size % UNIT == 0 => size.min(self.top - at).max(UNIT),
+                _ => UNIT,
+            };
+            let content = at + CHUNK_HEADER_SIZE as u64..(at + size).min(self.top);
+            if magic != CHUNK_MAGIC {
+                at += UNIT;
                 continue;
             }
-            let content = at + CHUNK_HEADER_SIZE..at.saturating_add(size).min(self.data.len());
+            at += size;
             match kind {
-                CHUNK_LOG if slot <= SLOTS && snapshot <= content.len() => {
+                CHUNK_LOG if slot <= SLOTS && snapshot <= content.end - content.start => {
                     let chunk = Chunk {
                         content,
                         snapshot,
-                        position: field(24) & LOW,
-                        previous: field(32),
+                        position: field(3) & LOW,
+                        previous: field(4),
                     };
                     if self.slots.len() <= slot {
                         self.slots.resize_with(slot + 1, Vec::new);
                     }
                     self.slots[slot].push(chunk);
                 }
-                CHUNK_MAPS => self.maps.push(content),
+                CHUNK_MAPS => self.maps.push(self.source.text(content)),
                 _ => {}
             }
-            at = at.saturating_add(size);
         }
         for chunks in &mut self.slots {
             chunks.sort_by_key(|chunk| chunk.position);
@@ -203,12 +253,12 @@ impl Recording {
 
     /// How many bytes it has.
     pub fn len(&self) -> usize {
-        self.data.len()
+        self.top as usize
     }
 
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.data.is_empty()
+        self.top == 0
     }
 
     /// How many slots there are; some may be empty.
@@ -219,202 +269,95 @@ impl Recording {
     /// The log of a slot.
     pub fn log(&self, slot: usize) -> Log<'_> {
         let chunks = self.slots.get(slot).map_or(&[][..], |chunks| chunks);
-        let mut log = Log {
-            data: &self.data,
-            at: 0..0,
-            shift: 0,
-            last: 0,
-            chunks,
-        };
-        log.settle();
-        log
+        Log::new(self, chunks)
+    }
+
+    /// How many bytes of logs have been read, in all passes over them.
+    pub fn bytes_read(&self) -> u64 {
+        self.reading.read.load(Ordering::Relaxed)
+    }
+
+    /// Nothing more is to be read: all logs end soon.
+    pub fn stop(&self) {
+        self.reading.stopped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether logs have ended because somebody wanted it.
+    pub fn is_stopped(&self) -> bool {
+        self.reading.stopped.load(Ordering::Relaxed)
     }
 
     /// The memory map of the process, as often as it was written down.
     pub fn maps(&self) -> impl Iterator<Item = &str> {
-        self.maps.iter().map(|range| {
-            let text = &self.data[range.clone()];
-            let len = text
-                .iter()
-                .position(|&byte| byte == 0)
-                .unwrap_or(text.len());
-            std::str::from_utf8(&text[..len]).unwrap_or("")
-        })
+        self.maps.iter().map(String::as_str)
     }
 }
 
-/// The part of the file that is in use: the rest are holes, up to the size of the budget.
-fn read_used(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = std::fs::File::open(path)?;
-    let mut data = Vec::new();
-    file.by_ref()
-        .take(HEADER_SIZE as u64)
-        .read_to_end(&mut data)?;
-    let top = word(&data, header::TOP).unwrap_or(0);
-    file.take(top.saturating_sub(HEADER_SIZE as u64))
-        .read_to_end(&mut data)?;
-    Ok(data)
-}
-
-fn word(data: &[u8], at: usize) -> Option<u64> {
-    let bytes = data.get(at..at.checked_add(8)?)?;
-    Some(u64::from_le_bytes(bytes.try_into().ok()?))
-}
-
-/// One record of a log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Record {
-    /// Where it is in the logs; no two records have the same.
-    pub position: u64,
-    /// What it says.
-    pub kind: Kind,
-    /// Size of an access, in bytes.
-    pub size: u8,
-    /// An address, a position or a number.
-    pub subject: u64,
-    /// The second word.
-    pub second: u64,
-    /// The third and fourth word; 0 if the kind has none.
-    pub extra: [u64; 2],
-}
-
-impl Record {
-    /// The record at the start of these words, which is at a position.
-    #[inline]
-    pub fn parse(words: &[u64], position: u64) -> Option<Record> {
-        let first = *words.first()?;
-        let kind = Kind::from_number((first >> 56) as u8)?;
-        let words = words.get(..kind.words())?;
-        let extra = |index| words.get(index).copied().unwrap_or(0);
-        Some(Record {
-            position,
-            kind,
-            size: (first >> 48) as u8,
-            subject: first & LOW,
-            second: words[1],
-            extra: [extra(2), extra(3)],
-        })
-    }
-
-    /// The program counter after the instruction.
-    pub fn pc(&self) -> u64 {
-        self.second & LOW
-    }
-
-    /// The upper bits of the second word, but for [`Record::is_taken`].
-    pub fn detail(&self) -> u16 {
-        (self.second >> 48) as u16 & !TAKEN
-    }
-
-    /// Whether others have accessed the same bytes before.
-    pub fn is_taken(&self) -> bool {
-        (self.second >> 48) as u16 & TAKEN != 0
-    }
-
-    /// The bytes that a memory access covers; `None` if it is something else.
-    pub fn range(&self) -> Option<Range<u64>> {
-        let len = match self.kind {
-            Kind::Read
-            | Kind::Write
-            | Kind::AtomicLoad
-            | Kind::AtomicStore
-            | Kind::AtomicRmw
-            | Kind::AtomicRmwFailed => u64::from(self.size),
-            Kind::ReadRange | Kind::WriteRange | Kind::Alloc | Kind::Free => self.extra[0],
-            _ => return None,
-        };
-        Some(self.subject..self.subject.saturating_add(len))
-    }
-}
-
-/// The records of one slot, in order.
-#[derive(Clone, Debug)]
-pub struct Log<'a> {
-    data: &'a [u8],
-    at: Range<usize>,
-    /// What is to be added to a place in the file to get the position.
-    shift: u64,
-    /// The position of the current chunk.
-    last: u64,
-    chunks: &'a [Chunk],
-}
-
-impl Log<'_> {
-    /// Where the next record starts; the largest number at the end.
-    pub fn position(&self) -> u64 {
-        if self.at.is_empty() {
-            u64::MAX
-        } else {
-            (self.at.start as u64).wrapping_add(self.shift)
-        }
-    }
-
-    /// The next record, without taking it.
-    pub fn peek(&self) -> Option<Record> {
-        let first = self.word(0)?;
-        let kind = Kind::from_number((first >> 56) as u8)?;
-        let extra = |index| {
-            if kind.words() > index {
-                self.word(index)
-            } else {
-                Some(0)
+impl Source {
+    /// Reads up to so many bytes; less where it ends, or cannot be read.
+    fn read(&self, at: u64, buffer: &mut [u8]) -> usize {
+        match self {
+            Source::Memory(data) => {
+                let rest = data.get(at as usize..).unwrap_or_default();
+                let len = rest.len().min(buffer.len());
+                buffer[..len].copy_from_slice(&rest[..len]);
+                len
             }
-        };
-        Some(Record {
-            position: self.position(),
-            kind,
-            size: (first >> 48) as u8,
-            subject: first & LOW,
-            second: self.word(1)?,
-            extra: [extra(2)?, extra(3)?],
-        })
-    }
-
-    fn word(&self, index: usize) -> Option<u64> {
-        let at = self.at.start + 8 * index;
-        if at + 8 > self.at.end {
-            None
-        } else {
-            word(self.data, at)
-        }
-    }
-
-    /// Goes on to the next chunk that has a record, if this one has none left.
-    fn settle(&mut self) {
-        while self.peek().is_none() {
-            match self.chunks.split_first() {
-                Some((chunk, rest)) => {
-                    let goes_on = self.last != 0 && chunk.previous == self.last;
-                    let start = chunk.content.start + chunk.snapshot;
-                    self.shift = chunk.position.wrapping_sub(start as u64);
-                    self.at = if goes_on { start } else { chunk.content.start }..chunk.content.end;
-                    self.last = chunk.position;
-                    self.chunks = rest;
+            Source::File(file) => {
+                let mut len = 0;
+                while len < buffer.len() {
+                    match file.read_at(&mut buffer[len..], at + len as u64) {
+                        Ok(0) => break,
+                        Ok(more) => len += more,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(_) => break,
+                    }
                 }
-                None => {
-                    self.at = 0..0;
-                    return;
-                }
+                len
             }
         }
     }
-}
 
-impl Iterator for Log<'_> {
-    type Item = Record;
+    /// Appends up to so many words, and says how many.
+    fn words(&self, at: u64, count: usize, words: &mut Vec<u64>) -> usize {
+        let mut buffer = [0; 1 << 14];
+        let before = words.len();
+        while words.len() - before < count {
+            let done = words.len() - before;
+            let wanted = (8 * (count - done)).min(buffer.len());
+            let len = self.read(at + 8 * done as u64, &mut buffer[..wanted]);
+            let (whole, _) = buffer[..len].as_chunks::<8>();
+            words.extend(whole.iter().map(|&word| u64::from_le_bytes(word)));
+            if len < wanted {
+                break;
+            }
+        }
+        words.len() - before
+    }
 
-    fn next(&mut self) -> Option<Record> {
-        let record = self.peek()?;
-        self.at.start += 8 * record.kind.words();
-        self.settle();
-        Some(record)
+    /// The word at a place; 0 if there is none.
+    fn word(&self, at: u64) -> u64 {
+        let mut word = [0; 8];
+        match self.read(at, &mut word) {
+            8 => u64::from_le_bytes(word),
+            _ => 0,
+        }
+    }
+
+    /// The text at a place, up to a zero byte.
+    fn text(&self, place: Range<u64>) -> String {
+        let mut bytes = vec![0; (place.end - place.start).min(MAPS) as usize];
+        let len = self.read(place.start, &mut bytes);
+        let end = bytes[..len].iter().position(|&byte| byte == 0);
+        bytes.truncate(end.unwrap_or(len));
+        String::from_utf8(bytes).unwrap_or_default()
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::format::{first_word, second_word};
+    use crate::format::{Kind, first_word, second_word};
 
     /// Builds recordings for tests: records by slot, each in its own chunk.
     #[derive(Default)]
@@ -440,7 +383,12 @@ pub(crate) mod tests {
             ((slot + 1) * CHUNK_UNIT + 8 * len) as u64
         }
 
-        pub(crate) fn build(mut self) -> Recording {
+        pub(crate) fn build(self) -> Recording {
+            Recording::parse(self.bytes()).unwrap()
+        }
+
+        /// The file.
+        pub(crate) fn bytes(mut self) -> Vec<u8> {
             let size = HEADER_SIZE + self.slots.len() * CHUNK_UNIT;
             self.data.resize(size, 0);
             let mut put = |at: usize, word: u64| {
@@ -458,7 +406,7 @@ pub(crate) mod tests {
                     put(at + CHUNK_HEADER_SIZE + 8 * index, word);
                 }
             }
-            Recording::parse(self.data).unwrap()
+            self.data
         }
     }
 

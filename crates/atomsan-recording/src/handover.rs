@@ -36,6 +36,8 @@ use crate::format::{GUARD, Kind};
 use atomsan_trace::{LockId, VarId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
+use smallvec::SmallVec;
+use std::rc::Rc;
 
 /// With more slots than this the clocks cost too much, and nothing is left out.
 const SLOTS: usize = 256;
@@ -66,12 +68,6 @@ struct Clocks {
 }
 
 impl Clocks {
-    fn new(slots: usize) -> Clocks {
-        let mut clocks = Clocks::default();
-        clocks.grow(slots);
-        clocks
-    }
-
     fn grow(&mut self, slots: usize) {
         for slot in self.clocks.len()..slots {
             let mut clock = vec![0; slot + 1];
@@ -135,24 +131,104 @@ impl Clocks {
 }
 
 /// One way in which a variable was accessed: by whom, when last, and under which locks.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Way {
-    slot: u32,
-    /// The thread, for slots are used again.
-    number: u64,
+    /// A thread of a slot, for slots are used again.
+    who: u32,
     /// The slot's own time, by all synchronisation.
     time: u32,
     /// The slot's own time, by starts and joins.
     period: u32,
-    writes: bool,
-    held: Box<[LockId]>,
+    /// The set of locks, and whether it writes.
+    how: u32,
 }
 
+/// The ways of all variables that may still be handed over. Those of memory that has died are
+/// dropped: what is left is whether they were.
 #[derive(Debug, Default)]
-struct Var {
-    ways: Vec<Way>,
-    /// A race, a common lock, an atomic operation, or too much to remember.
-    kept: bool,
+struct Ways {
+    /// For each variable the place of its ways, or what is known of it.
+    places: Vec<u32>,
+    ways: Vec<SmallVec<[Way; 1]>>,
+    free: Vec<u32>,
+}
+
+/// A variable that has not been accessed.
+const NEW: u32 = u32::MAX;
+/// A variable with a race, a common lock, an atomic operation, or too much to remember.
+const KEPT: u32 = u32::MAX - 1;
+/// A variable that was handed over to the end of its life.
+const OVER: u32 = u32::MAX - 2;
+
+impl Ways {
+    /// The place of the ways of a variable; `None` if it is known what becomes of it.
+    fn place(&mut self, var: VarId) -> Option<usize> {
+        if self.places.len() <= var.index() {
+            self.places.resize(var.index() + 1, NEW);
+        }
+        let place = &mut self.places[var.index()];
+        match *place {
+            KEPT | OVER => return None,
+            NEW => {
+                *place = self.free.pop().unwrap_or(self.ways.len() as u32);
+                if *place as usize == self.ways.len() {
+                    self.ways.push(SmallVec::new());
+                }
+            }
+            _ => {}
+        }
+        Some(*place as usize)
+    }
+
+    /// The ways of a variable, as far as they are known.
+    fn of(&self, var: VarId) -> &[Way] {
+        let place = self.places.get(var.index());
+        let place = place.filter(|&&place| place < OVER);
+        place.map_or(&[], |&place| &self.ways[place as usize])
+    }
+
+    /// Forgets the ways of a variable.
+    fn settle(&mut self, var: VarId, verdict: u32) {
+        let Some(place) = self.places.get_mut(var.index()) else {
+            return;
+        };
+        if *place < OVER {
+            self.ways[*place as usize] = SmallVec::new();
+            self.free.push(*place);
+            *place = verdict;
+        }
+    }
+}
+
+/// Sequences of locks as small numbers; none is 0.
+#[derive(Debug)]
+struct Sets {
+    known: HashMap<Rc<[LockId]>, u32, FxBuildHasher>,
+    list: Vec<Rc<[LockId]>>,
+}
+
+impl Default for Sets {
+    fn default() -> Sets {
+        Sets {
+            known: HashMap::default(),
+            list: vec![Rc::default()],
+        }
+    }
+}
+
+impl Sets {
+    fn number(&mut self, locks: &[LockId]) -> u32 {
+        if locks.is_empty() {
+            return 0;
+        }
+        if let Some(&known) = self.known.get(locks) {
+            return known;
+        }
+        let number = self.list.len() as u32;
+        self.list.push(locks.into());
+        self.known.insert(locks.into(), number);
+        number
+    }
 }
 
 /// The first pass.
@@ -164,19 +240,21 @@ pub struct Survey {
     periods: Clocks,
     /// What is published at an address.
     published: HashMap<u64, Clock, FxBuildHasher>,
-    vars: Vec<Var>,
+    ways: Ways,
+    sets: Sets,
+    /// Threads of slots: the slot, and the thread's number.
+    whos: Vec<(u32, u64)>,
+    /// The thread that each slot is the log of.
+    who: Vec<u32>,
     given_up: bool,
 }
 
 impl Survey {
     /// A pass over a recording with so many slots.
     pub fn new(slots: usize) -> Survey {
-        Survey {
-            clocks: Clocks::new(slots),
-            periods: Clocks::new(slots),
-            given_up: slots > SLOTS,
-            ..Survey::default()
-        }
+        let mut survey = Survey::default();
+        survey.grow(slots);
+        survey
     }
 
     /// Follows a record, whatever it will become. Its slot comes after the slots in `after`.
@@ -213,6 +291,8 @@ impl Survey {
             Kind::ThreadStart => {
                 self.clocks.start(slot, subject);
                 self.periods.start(slot, subject);
+                self.who[slot] = self.whos.len() as u32;
+                self.whos.push((slot as u32, subject));
             }
             Kind::ThreadEnd => {
                 self.clocks.end(slot);
@@ -271,54 +351,55 @@ impl Survey {
 
     /// Follows an access to a variable under locks.
     pub fn access(&mut self, slot: usize, var: VarId, writes: bool, plain: bool, held: &[LockId]) {
-        if self.given_up {
+        if self.given_up || slot >= self.who.len() {
             return;
         }
-        if self.vars.len() <= var.index() {
-            self.vars.resize_with(var.index() + 1, Var::default);
-        }
-        let state = &mut self.vars[var.index()];
-        if state.kept {
+        let Some(place) = self.ways.place(var) else {
             return;
-        }
+        };
+        let ways = &mut self.ways.ways[place];
+        let how = self.sets.number(held) << 1 | u32::from(writes);
+        let who = self.who[slot];
         let (clocks, periods) = (&self.clocks, &self.periods);
-        let number = clocks.numbers.get(slot).copied().unwrap_or(u64::MAX);
-        let by_start = |way: &Way| match way.slot as usize {
+        let (whos, sets) = (&self.whos, &self.sets.list);
+        let number = whos[who as usize].1;
+        let slot_of = |way: &Way| whos[way.who as usize].0 as usize;
+        let is_own = |way: &Way| way.who == who || whos[way.who as usize].1 == number;
+        let by_start = |way: &Way| match slot_of(way) {
             other if other == slot => periods.inherited[slot] >= way.period,
             other => periods.after(slot, other, way.period),
         };
         let suspicious = |way: &Way| {
-            let other = way.slot as usize;
-            way.number != number
-                && (way.writes || writes)
+            let locks = &sets[way.how as usize >> 1];
+            !is_own(way)
+                && (way.how & 1 != 0 || writes)
                 && !by_start(way)
-                && (!clocks.after(slot, other, way.time)
-                    || way.held.iter().any(|lock| held.contains(lock)))
+                && (!clocks.after(slot, slot_of(way), way.time)
+                    || locks.iter().any(|lock| held.contains(lock)))
         };
-        if !plain || state.ways.iter().any(suspicious) || state.ways.len() > WAYS {
-            *state = Var {
-                ways: Vec::new(),
-                kept: true,
-            };
+        if !plain || ways.len() > WAYS || ways.iter().any(suspicious) {
+            self.ways.settle(var, KEPT);
             return;
         }
         // Who comes after the slot's last thread in every schedule speaks for it as well.
         let same = |way: &&mut Way| {
-            let own = way.number == number || way.slot as usize == slot && by_start(way);
-            own && way.writes == writes && *way.held == *held
+            way.how == how && slot_of(way) == slot && (is_own(way) || by_start(way))
         };
-        let (time, period) = (clocks.now(slot), periods.now(slot));
-        match state.ways.iter_mut().find(same) {
-            Some(way) => (way.number, way.time, way.period) = (number, time, period),
-            None => state.ways.push(Way {
-                slot: slot as u32,
-                number,
-                time,
-                period,
-                writes,
-                held: held.into(),
-            }),
+        let way = Way {
+            who,
+            time: clocks.now(slot),
+            period: periods.now(slot),
+            how,
+        };
+        match ways.iter_mut().find(same) {
+            Some(old) => *old = way,
+            None => ways.push(way),
         }
+    }
+
+    /// A variable's memory has died.
+    pub fn forget(&mut self, var: VarId) {
+        self.ways.settle(var, OVER);
     }
 
     /// There are so many slots by now.
@@ -327,6 +408,10 @@ impl Survey {
         if !self.given_up {
             self.clocks.grow(slots);
             self.periods.grow(slots);
+            for slot in self.who.len()..slots {
+                self.who.push(self.whos.len() as u32);
+                self.whos.push((slot as u32, self.clocks.numbers[slot]));
+            }
         }
     }
 
@@ -335,13 +420,14 @@ impl Survey {
     pub fn start_over(&mut self) {
         let numbers = std::mem::take(&mut self.clocks.numbers);
         *self = Survey::new(numbers.len());
+        self.whos = (0..).zip(numbers.iter().copied()).collect();
         self.periods.numbers.clone_from(&numbers);
         self.clocks.numbers = numbers;
     }
 
     /// How much is remembered besides variables.
     pub fn weight(&self) -> usize {
-        self.published.len() + self.clocks.threads.len()
+        self.published.len() + self.clocks.threads.len() + self.sets.list.len() + self.whos.len()
     }
 
     /// Follows the end of memory in which these variables live: whether somebody has used it and is not
@@ -350,24 +436,20 @@ impl Survey {
         if self.given_up {
             return false;
         }
-        let (clocks, periods) = (&self.clocks, &self.periods);
+        let (clocks, periods, whos) = (&self.clocks, &self.periods, &self.whos);
         let number = clocks.numbers.get(slot).copied().unwrap_or(u64::MAX);
         let unordered = |way: &Way| {
-            let other = way.slot as usize;
-            way.number != number
+            let (other, thread) = whos[way.who as usize];
+            let other = other as usize;
+            thread != number
                 && other != slot
                 && !periods.after(slot, other, way.period)
                 && !clocks.after(slot, other, way.time)
         };
         let mut used = false;
-        for var in vars {
-            if let Some(state) = self.vars.get_mut(var.index())
-                && state.ways.iter().any(unordered)
-            {
-                *state = Var {
-                    ways: Vec::new(),
-                    kept: true,
-                };
+        for &var in vars {
+            if self.ways.of(var).iter().any(unordered) {
+                self.ways.settle(var, KEPT);
                 used = true;
             }
         }
@@ -376,26 +458,31 @@ impl Survey {
 
     /// What the pass has found out so far.
     pub fn finish(&self) -> HandedOver {
-        HandedOver {
-            vars: if self.given_up {
-                Vec::new()
-            } else {
-                self.vars.iter().map(|var| !var.kept).collect()
-            },
+        let mut handed_over = HandedOver::default();
+        if !self.given_up {
+            let places = self.ways.places.chunks(64);
+            handed_over.vars.extend(places.map(|some| {
+                let over = some.iter().enumerate().filter(|(_, place)| **place != KEPT);
+                over.fold(0, |bits, (at, _)| bits | 1 << at)
+            }));
         }
+        handed_over
     }
 }
 
 /// Which variables need no check.
 #[derive(Debug, Default)]
 pub struct HandedOver {
-    vars: Vec<bool>,
+    /// A bit for each.
+    vars: Vec<u64>,
 }
 
 impl HandedOver {
     /// Whether a variable is one of them.
+    #[inline]
     pub fn contains(&self, var: VarId) -> bool {
-        self.vars.get(var.index()) == Some(&true)
+        let word = self.vars.get(var.index() / 64);
+        word.is_some_and(|word| word >> (var.index() % 64) & 1 != 0)
     }
 }
 

@@ -23,6 +23,8 @@
 pub mod answers;
 pub mod atomics;
 pub mod cells;
+#[cfg(test)]
+mod damage;
 pub mod events;
 pub mod file;
 #[path = "../../atomsan-rt/src/format.rs"]
@@ -31,6 +33,7 @@ pub mod handover;
 pub mod models;
 pub mod order;
 pub mod own_models;
+mod positions;
 pub mod sharing;
 pub mod symbols;
 mod types;

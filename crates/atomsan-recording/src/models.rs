@@ -26,7 +26,7 @@ pub enum Family {
 
 /// A function of a lock that is known by its name, as `lock_api` has them. What its word means is
 /// the lock's own business, and a lock may be handed over without any change of the word.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Step {
     /// Has the lock when it returns.
     Lock(Change),
@@ -63,7 +63,7 @@ pub fn step(function: &str) -> Option<Step> {
 }
 
 /// A change of a lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Change {
     /// It is held exclusively.
     Acquire,

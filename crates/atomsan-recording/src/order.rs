@@ -97,18 +97,14 @@ impl Iterator for Order<'_> {
                 self.next += 1;
                 continue;
             };
-            if self.logs[slot].position() >= until {
-                self.following.pop();
-                self.followed[slot] = false;
-                continue;
-            }
-            let Some(record) = self.logs[slot].peek() else {
+            let next = self.logs[slot].peek();
+            let Some(record) = next.filter(|record| record.position < until) else {
                 self.following.pop();
                 self.followed[slot] = false;
                 continue;
             };
             if record.kind != Kind::Edge {
-                self.logs[slot].next();
+                let record = self.logs[slot].next()?;
                 self.edges.record(slot);
                 return Some((slot, record));
             }

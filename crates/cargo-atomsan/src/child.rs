@@ -2,9 +2,11 @@
 //!
 //! Ctrl-C goes to the whole group of processes. The program decides what it means; we wait for
 //! its end, so that what it did until then is checked, and end as it ended. SIGTERM goes to one
-//! process, which is us, so it is passed on. The second signal, and one that comes when there is
+//! process, which is us, so it is passed on. One that comes while we check what was recorded ends the check,
+//! and what was found so far is told ([`interrupt`]). Any other second signal, and one that comes when there is
 //! nothing to wait for any more, ends us, and leaves nothing behind.
 
+use crate::interrupt;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -12,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -76,11 +79,18 @@ pub(crate) fn is_interrupted() -> bool {
     state().as_ref().is_some_and(|state| state.signals > 0)
 }
 
-fn start(command: &mut Command, recordings: &Path) -> io::Result<Child> {
-    if state().is_none() {
+/// From now on, signals mean what they mean here.
+pub(crate) fn watch_signals() -> io::Result<()> {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if !STARTED.swap(true, Ordering::Relaxed) {
         let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
         thread::spawn(move || listen(signals));
     }
+    Ok(())
+}
+
+fn start(command: &mut Command, recordings: &Path) -> io::Result<Child> {
+    watch_signals()?;
     let signals = state().as_ref().map_or(0, |state| state.signals);
     // Nothing is decided between the start of the program and the note that it runs.
     let mut now = state();
@@ -110,10 +120,16 @@ fn listen(mut signals: Signals) {
     for signal in signals.forever() {
         let mut state = state();
         let Some(state) = &mut *state else {
+            if interrupt::stop() {
+                continue;
+            }
             std::process::exit(128 + signal);
         };
         let quicker = state.ended.is_some_and(|then| then.elapsed() < QUICKER);
         state.signals += 1;
+        if state.running.is_none() && !(quicker && state.signals == 1) && interrupt::stop() {
+            continue;
+        }
         if state.signals > 1 || (state.running.is_none() && !quicker) {
             let _ = fs::remove_dir_all(&state.recordings);
             std::process::exit(128 + signal);

@@ -2,26 +2,27 @@
 
 use crate::accept;
 use crate::check;
-use crate::destination::{self, Destination};
 use crate::document::{About, document, further};
 use crate::engines;
 use crate::exit::Exit;
 use crate::last;
 use crate::outcome::{Outcome, Runs};
 use crate::output;
+use crate::products::Products;
 use crate::progress::Progress;
 use crate::render;
-use crate::{online, watch};
+use crate::{child, interrupt, online, pass, watch};
 use anyhow::Context as _;
-use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::demote;
 use atomsan_recording::file::Counters;
 use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
-use atomsan_trace::{Names, Spec};
+use atomsan_report::Document;
+use atomsan_trace::Spec;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// How the recordings of a program are checked.
@@ -195,10 +196,18 @@ pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, 
     ]
 }
 
-/// A directory for recordings, which goes away when it is dropped.
-pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix("atomsan-")
+/// A directory for recordings, which goes away when it is dropped. Logs that are read while they
+/// are written, and are used again, are kept off the disk.
+pub(crate) fn directory(online: bool) -> anyhow::Result<tempfile::TempDir> {
+    let make = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("atomsan-");
+        builder
+    };
+    if online && let Ok(directory) = make().tempdir_in("/dev/shm") {
+        return Ok(directory);
+    }
+    make()
         .tempdir()
         .context("cannot make a directory for recordings")
 }
@@ -228,6 +237,7 @@ pub(crate) struct Recorded {
 
 /// Checks the recording of a program that was started by itself.
 pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
+    child::watch_signals()?;
     let args = &recorded.args;
     let files = std::slice::from_ref(&recorded.file);
     let outcome = check_files(files, &Options::default(), args);
@@ -239,7 +249,7 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
             left.display()
         );
     }
-    let mut runs = Runs::default();
+    let mut runs = Runs::one_of_many();
     runs.add(outcome?, None, 1, args);
     runs.conclude(args, &last::place()?)
 }
@@ -286,52 +296,85 @@ pub(crate) fn check_files(
     sources: &Options,
     args: &Args,
 ) -> anyhow::Result<Outcome> {
-    let spec = args.spec()?;
     let mut outcome = Outcome::default();
     let mut progress = Progress::new("checking");
-    for (at, file) in files.iter().enumerate() {
-        let recording = Recording::open(file)?;
-        let started = Instant::now();
-        let (before, total) = (outcome.seen.events, files.len() as u64);
-        let total = (total > 1).then_some(total);
-        let trace = args.save_trace.as_ref().map(|path| match total {
-            Some(_) => numbered(path, recording.counters().pid),
-            None => path.clone(),
+    let total = files.iter().map(|file| pass::work(file)).sum();
+    let (mut done, count) = (0, AtomicU64::new(0));
+    for file in files {
+        let recording = &Recording::open(file)?;
+        let trace = args.save_trace.as_ref().map(|path| match files {
+            [_] => path.clone(),
+            _ => numbered(path, recording.counters().pid),
         });
-        let mut checker = check(&recording, sources, &spec, args, trace, |events| {
-            progress.update(before + events, at as u64, total);
-        })?;
-        let counters = recording.counters();
-        if args.yields {
-            let engines = checker.runs().iter();
-            let stats: Vec<_> = engines.flat_map(|run| run.engine.stats()).collect();
-            outcome.add_density(&stats);
-        }
-        let mut document = document(
-            &checker,
-            About {
-                file: program(&recording).unwrap_or_else(|| file.display().to_string()),
-                process: Some(counters.pid),
-                seconds: started.elapsed().as_secs_f64(),
-                warnings: [warnings(&counters), unseen_libraries(&recording)].concat(),
-                stats: args.render.html,
-            },
-        );
-        outcome.seen.add(&counters, checker.events());
-        outcome
-            .seen
-            .warn(counters.pid, unseen_libraries(&recording));
-        let mut refined = spec.clone();
-        for _ in 1..PASSES {
-            if !demote(&checker, &mut refined) {
-                break;
+        let whole = (done, total);
+        pass::watched(recording, &mut progress, whole, &count, || {
+            let mut document = check_file(recording, sources, args, trace, &count, &mut outcome)?;
+            if document.file.is_empty() {
+                document.file = file.display().to_string();
             }
-            checker = check(&recording, sources, &refined, args, None, |_| {})?;
-            further(&mut document, &checker);
+            outcome.documents.push(document);
+            Ok::<_, anyhow::Error>(())
+        })?;
+        if interrupt::is_wanted() {
+            break;
         }
-        outcome.documents.push(document);
+        done += pass::work(file);
     }
     Ok(outcome)
+}
+
+fn check_file(
+    recording: &Recording,
+    sources: &Options,
+    args: &Args,
+    trace: Option<PathBuf>,
+    count: &AtomicU64,
+    outcome: &mut Outcome,
+) -> anyhow::Result<Document> {
+    let started = Instant::now();
+    let counters = recording.counters();
+    let spec = args.spec()?;
+    let mut events = Events::new(recording, args.options(sources));
+    let mut checker = pass::check(&mut events, &spec, args, trace, count)?;
+    if args.flags.first_run.is_some() {
+        let products = Products::of(&checker)?;
+        outcome.first_run.unite(products.first_run());
+        return Ok(Document::default());
+    }
+    if args.yields {
+        let engines = checker.runs().iter();
+        let stats: Vec<_> = engines.flat_map(|run| run.engine.stats()).collect();
+        outcome.add_density(&stats);
+    }
+    let not_seen = [unseen_code(recording), not_looked_at(recording, &events)].concat();
+    let mut document = document(
+        &checker,
+        About {
+            file: program(recording).unwrap_or_default(),
+            process: Some(counters.pid),
+            seconds: started.elapsed().as_secs_f64(),
+            warnings: [&warnings(&counters)[..], &not_seen].concat(),
+            stats: args.render.html,
+        },
+    );
+    outcome.seen.add(&counters, checker.events());
+    outcome.seen.warn(counters.pid, not_seen);
+    for run in checker.runs() {
+        let name = run.engine.name();
+        let remarks = run.engine.remarks().into_iter();
+        let remarks = remarks.map(|remark| format!("{name}: {remark}")).collect();
+        outcome.seen.warn(counters.pid, remarks);
+    }
+    let mut refined = spec;
+    for _ in 1..PASSES {
+        if recording.is_stopped() || !demote(&checker, &mut refined) {
+            break;
+        }
+        events = events.again();
+        checker = pass::check(&mut events, &refined, args, None, &AtomicU64::new(0))?;
+        further(&mut document, &checker);
+    }
+    Ok(document)
 }
 
 /// How often a recording is checked: once, and again while what was found shows functions not to be
@@ -343,40 +386,6 @@ fn numbered(path: &Path, number: u64) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (name, endings) = name.split_once('.').unwrap_or((&name, ""));
     path.with_file_name(format!("{name}.{number}.{endings}"))
-}
-
-/// `progress` is told how many events there were.
-pub(crate) fn check(
-    recording: &Recording,
-    sources: &Options,
-    spec: &Spec,
-    args: &Args,
-    trace: Option<PathBuf>,
-    mut progress: impl FnMut(u64),
-) -> anyhow::Result<Checker> {
-    let choices = args.flags.choices()?;
-    let entries = engines::choose(&args.engine)?;
-    let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
-    let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
-    let mut kept = match &trace {
-        Some(path) => Some(Destination::open(
-            Some(path),
-            &destination::Flags::default(),
-        )?),
-        None => None,
-    };
-    for mut batch in Events::new(recording, args.options(sources)) {
-        if let Some(kept) = &mut kept {
-            kept.write(&batch)?;
-        }
-        checker.batch(&mut batch);
-        progress(checker.events());
-    }
-    checker.finish();
-    if let Some(kept) = kept {
-        kept.finish()?;
-    }
-    Ok(checker)
 }
 
 /// The program that was recorded: the first file that is mapped.
@@ -413,6 +422,34 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
             "the process may have few addresses (`ulimit -v`): accesses {} MB apart were not told \
              from each other, and some may be missing",
             counters.window >> 20
+        ));
+    }
+    warnings
+}
+
+/// What of the program was not seen because of how it was compiled.
+fn unseen_code(recording: &Recording) -> Vec<String> {
+    let mut unseen = unseen_libraries(recording);
+    let wide = symbols::wide_vectors(recording);
+    if !wide.is_empty() {
+        unseen.push(format!(
+            "clang compiled {} for vectors of more than 16 bytes; their accesses are not seen",
+            wide.join(", ")
+        ));
+    }
+    unseen
+}
+
+/// What was recorded and not looked at.
+fn not_looked_at(recording: &Recording, events: &Events<'_>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if recording.is_stopped() {
+        warnings.push("the check was interrupted; what comes later was not looked at".to_owned());
+    }
+    if events.left_out() > 0 {
+        warnings.push(format!(
+            "the program accessed more memory than is looked at; {} bytes were left out",
+            output::grouped(events.left_out())
         ));
     }
     warnings

@@ -89,8 +89,11 @@ pub enum Strength {
 pub struct Options {
     /// Which theorem decides.
     pub strength: Strength,
-    /// How many comparisons and trace prefixes the checks of several variables may try, in all.
+    /// How many comparisons and trace prefixes the checks of several variables may try, in all; and how
+    /// many the check of each single one, and a few times as many all of these.
     pub limit: u64,
+    /// How much may be kept of distinct blocks, in words of 4 bytes; half as much of distinct transactions.
+    pub room: usize,
     /// Forget what happens to objects before they escape.
     pub escape: bool,
     /// Use the order of thread periods.
@@ -102,6 +105,7 @@ impl Default for Options {
         Options {
             strength: Strength::default(),
             limit: 20_000_000,
+            room: 48 << 20,
             escape: true,
             happen_before: true,
         }
@@ -109,7 +113,7 @@ impl Default for Options {
 }
 
 /// The engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Blocks {
     options: Options,
     regions: Regions,
@@ -143,6 +147,9 @@ struct Lately {
     held: HeldLocks,
     period: PeriodId,
 }
+
+/// How many variables may cost as much as one may.
+const VARS: u64 = 10;
 
 /// How many unary accesses a thread remembers; a power of two.
 const LATELY: usize = 1 << 13;
@@ -186,12 +193,27 @@ impl Search<'_> {
     }
 }
 
+impl Default for Blocks {
+    fn default() -> Self {
+        Blocks::new(Options::default())
+    }
+}
+
 impl Blocks {
     /// An engine with these options.
     pub fn new(options: Options) -> Self {
         Blocks {
+            regions: Regions::default(),
+            held: Held::default(),
+            locksets: Locksets::default(),
+            periods: Periods::default(),
+            escapes: Escapes::default(),
+            deadlocks: Deadlocks::default(),
+            threads: Vec::new(),
+            table: BlockTable::new(options.room),
+            kinds: KindTable::new(options.room / 2),
+            counts: Counts::default(),
             options,
-            ..Blocks::default()
         }
     }
 
@@ -372,6 +394,7 @@ impl Blocks {
         cx: &mut Context<'_>,
     ) -> HashMap<VarId, Mark, FxBuildHasher> {
         let mut marks = HashMap::default();
+        let all = self.options.limit.saturating_mul(VARS);
         let uses = self.table.close();
         let mut search = Search {
             periods: &self.periods,
@@ -383,6 +406,8 @@ impl Blocks {
             exhausted: false,
         };
         for uses in uses.chunk_by(|a, b| a.var == b.var) {
+            let left = all.saturating_sub(search.tried);
+            (search.left, search.exhausted) = (self.options.limit.min(left), false);
             let blocks = uses.chunk_by(|a, b| a.found.block == b.found.block);
             self.counts.blocks += blocks.count() as u64;
             let Some(mark) = table::mark(uses, &self.periods) else {
@@ -390,6 +415,7 @@ impl Blocks {
             };
             marks.insert(uses[0].var, mark);
             one::check(uses, &mut search, cx);
+            self.counts.limit_reached |= search.exhausted;
             if cx.findings.full() {
                 break;
             }
@@ -419,7 +445,7 @@ impl Engine for Blocks {
                 let calls = self.regions.calls(thread);
                 match boundary {
                     Boundary::Begin(region) => {
-                        let site = at.event.site;
+                        let (site, calls) = (at.event.site, calls as u32);
                         self.begin(thread, region, Entry { site, calls }, at.index);
                     }
                     Boundary::End => {
@@ -502,7 +528,7 @@ impl Engine for Blocks {
             cyclic::check(&sketches, &mut search, cx);
         }
         self.counts.prefixes = search.tried - self.counts.pairs;
-        self.counts.limit_reached = search.exhausted;
+        self.counts.limit_reached |= search.exhausted;
     }
 
     fn remarks(&self) -> Vec<String> {
@@ -511,6 +537,13 @@ impl Engine for Blocks {
             remarks.push(format!(
                 "the limit of {} was reached, so violations may be missing; raise --limit",
                 self.options.limit
+            ));
+        }
+        let left_out = self.table.left_out() + self.kinds.left_out();
+        if left_out > 0 {
+            remarks.push(format!(
+                "the program does too many different things to compare all of them: {left_out} \
+                 were left out, so violations may be missing"
             ));
         }
         if self.counts.given_up {
@@ -533,6 +566,7 @@ impl Engine for Blocks {
             ("2v-block comparisons", counts.pairs),
             ("trace prefixes tried", counts.prefixes),
             ("limit reached", u64::from(counts.limit_reached)),
+            ("left out", self.table.left_out() + self.kinds.left_out()),
         ]
         .map(|(name, value)| Stat { name, value })
         .into()

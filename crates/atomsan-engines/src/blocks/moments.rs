@@ -108,34 +108,3 @@ pub(super) fn meet(a: HeldLocks, b: HeldLocks, locksets: &mut Locksets) -> HeldL
         exclusive: locksets.intersection(a.exclusive, b.exclusive),
     }
 }
-
-/// The locks in one of them.
-pub(super) fn join(a: HeldLocks, b: HeldLocks, locksets: &mut Locksets) -> HeldLocks {
-    HeldLocks {
-        any: fold(a.any, b.any, locksets, Locksets::with),
-        exclusive: fold(a.exclusive, b.exclusive, locksets, Locksets::with),
-    }
-}
-
-/// The locks of `a` that are not in `b`.
-pub(super) fn less(a: HeldLocks, b: HeldLocks, locksets: &mut Locksets) -> HeldLocks {
-    HeldLocks {
-        any: fold(a.any, b.any, locksets, Locksets::without),
-        exclusive: fold(a.exclusive, b.exclusive, locksets, Locksets::without),
-    }
-}
-
-fn fold(
-    a: LocksetId,
-    b: LocksetId,
-    locksets: &mut Locksets,
-    one: fn(&mut Locksets, LocksetId, LockId) -> LocksetId,
-) -> LocksetId {
-    if a == b && a.is_empty() {
-        return a;
-    }
-    let locks: SmallVec<[LockId; 8]> = locksets.locks(b).collect();
-    locks
-        .into_iter()
-        .fold(a, |set, lock| one(locksets, set, lock))
-}

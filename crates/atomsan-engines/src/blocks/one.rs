@@ -80,6 +80,9 @@ pub(super) fn check(uses: &[Use], search: &mut Search<'_>, cx: &mut Context<'_>)
         for theirs in uses.chunk_by(|a, b| a.found.block == b.found.block) {
             for intruder in intruders(&theirs[0].found.block) {
                 search.compared += 1;
+                if !search.spend(1) {
+                    return;
+                }
                 if unserializable(block.first, &intruder, second)
                     && !block.across.exclude(intruder.held, search.locksets)
                 {
@@ -94,12 +97,12 @@ fn pairs(
     ours: &[Use],
     theirs: &[Use],
     intruder: &Intruder,
-    search: &Search<'_>,
+    search: &mut Search<'_>,
     cx: &mut Context<'_>,
 ) {
     for a in ours {
         for b in theirs {
-            if cx.findings.full() {
+            if cx.findings.full() || !search.spend(1) {
                 return;
             }
             if a.owner.thread != b.owner.thread

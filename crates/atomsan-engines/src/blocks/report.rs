@@ -161,7 +161,7 @@ pub(super) fn pattern(
     let last = own.next_back().map_or(first, spot);
     let tables = (cx.names, cx.stacks);
     let Part { owner, entered } = parts[0];
-    let region = (owner.region, entered.site, entered.calls);
+    let region = (owner.region, entered.site, entered.calls as usize);
     cx.findings.report((NAME, key), || Finding {
         engine: NAME,
         criterion: Criterion::ViewSerializability,

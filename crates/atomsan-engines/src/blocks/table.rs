@@ -3,13 +3,16 @@
 //! Blocks are shared across transactions (section 6.6): one that differs only in its period is
 //! the same block with another period (footnote 3). The same holds for skeletons: a transaction
 //! that does what another one of its thread and region did leaves nothing but a period.
+//!
+//! Both tables have room for a number of things ([`super::Options::room`]). What does not fit any more is
+//! counted, and the verdict says so.
 
 use super::skeleton::{Piece, Spot};
 use super::transaction::{Access, Block, Found};
 use crate::periods::{PeriodId, Periods};
 use atomsan_trace::{FunctionId, SiteId, ThreadId, VarId};
-use hashbrown::{HashMap, HashTable};
-use rustc_hash::{FxBuildHasher, FxHasher};
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -26,7 +29,7 @@ pub(super) struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Entry {
     pub(super) site: SiteId,
-    pub(super) calls: usize,
+    pub(super) calls: u32,
 }
 
 /// A block of one variable in the transactions of one owner.
@@ -43,11 +46,46 @@ pub(super) struct Use {
 /// The distinct 1v-blocks.
 #[derive(Debug, Default)]
 pub(super) struct BlockTable {
-    known: HashMap<(VarId, Owner, Block), u32, FxBuildHasher>,
+    known: HashTable<u32>,
     pub(super) uses: Vec<Use>,
+    room: Room,
+}
+
+/// How much fits into a table.
+#[derive(Debug, Default)]
+struct Room {
+    left: usize,
+    left_out: u64,
+}
+
+impl Room {
+    /// Whether there is room for so much more, which is taken then.
+    fn take(&mut self, amount: usize) -> bool {
+        let left = self.left.checked_sub(amount);
+        match left {
+            Some(left) => self.left = left,
+            None => self.left_out += 1,
+        }
+        left.is_some()
+    }
 }
 
 impl BlockTable {
+    pub(super) fn new(room: usize) -> BlockTable {
+        BlockTable {
+            room: Room {
+                left: room,
+                left_out: 0,
+            },
+            ..BlockTable::default()
+        }
+    }
+
+    /// How often something did not fit.
+    pub(super) fn left_out(&self) -> u64 {
+        self.room.left_out
+    }
+
     pub(super) fn add(
         &mut self,
         var: VarId,
@@ -56,32 +94,52 @@ impl BlockTable {
         period: PeriodId,
         found: &Found,
     ) {
-        let next = self.uses.len() as u32;
-        let place = *self.known.entry((var, owner, found.block)).or_insert(next);
-        if place == next {
-            self.uses.push(Use {
+        let hash = |var: VarId, owner: Owner, block: &Block| {
+            let mut hasher = FxHasher::default();
+            (var, owner, block).hash(&mut hasher);
+            hasher.finish()
+        };
+        let hash_of = |u: &Use| hash(u.var, u.owner, &u.found.block);
+        let key = hash(var, owner, &found.block);
+        let BlockTable { known, uses, room } = self;
+        let same = |&place: &u32| {
+            let u = &uses[place as usize];
+            u.var == var && u.owner == owner && u.found.block == found.block
+        };
+        if let Some(&place) = known.find(key, same) {
+            let periods = &mut uses[place as usize].periods;
+            if periods.last() != Some(&period) && (periods.len() < 2 || room.take(1)) {
+                periods.push(period);
+            }
+        } else if room.take(USE) {
+            known.insert_unique(key, uses.len() as u32, |&place| {
+                hash_of(&uses[place as usize])
+            });
+            uses.push(Use {
                 var,
                 owner,
                 entered,
                 periods: SmallVec::from_slice(&[period]),
                 found: *found,
             });
-        } else {
-            let periods = &mut self.uses[place as usize].periods;
-            if periods.last() != Some(&period) {
-                periods.push(period);
-            }
         }
     }
 
     /// The uses by variable, those of one block together. No more blocks are added.
     pub(super) fn close(&mut self) -> &[Use] {
-        self.known = HashMap::default();
+        self.known = HashTable::new();
         self.uses
             .sort_unstable_by_key(|u| (u.var, u.found.block, u.owner));
         &self.uses
     }
 }
+
+/// How many words a use and a kind take, about.
+const USE: usize = 32;
+const KIND: usize = 32;
+/// And a piece of a skeleton with its spot, and its executions in a period.
+const PIECE: usize = 8;
+const EXECUTIONS: usize = 6;
 
 /// The executions of a skeleton in one period: the positions of the first and of the last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -108,9 +166,25 @@ pub(super) struct KindTable {
     spots: Vec<Spot>,
     pub(super) kinds: Vec<Kind>,
     known: HashTable<u32>,
+    room: Room,
 }
 
 impl KindTable {
+    pub(super) fn new(room: usize) -> KindTable {
+        KindTable {
+            room: Room {
+                left: room,
+                left_out: 0,
+            },
+            ..KindTable::default()
+        }
+    }
+
+    /// How often something did not fit.
+    pub(super) fn left_out(&self) -> u64 {
+        self.room.left_out
+    }
+
     pub(super) fn add(
         &mut self,
         owner: Owner,
@@ -124,6 +198,7 @@ impl KindTable {
             spots,
             kinds,
             known,
+            room,
         } = self;
         let same = |&kind: &u32| {
             let kind = &kinds[kind as usize];
@@ -142,9 +217,11 @@ impl KindTable {
                 let executions = &mut kinds[kind as usize].executions;
                 match executions.last_mut() {
                     Some(last) if last.period == period => last.last = start,
-                    _ => executions.push(execution),
+                    _ if room.take(EXECUTIONS) => executions.push(execution),
+                    _ => {}
                 }
             }
+            None if !room.take(KIND + PIECE * skeleton.len()) => {}
             None => {
                 let from = pieces.len();
                 pieces.extend(skeleton.iter().map(|(piece, _)| piece));
@@ -171,7 +248,7 @@ impl KindTable {
     }
 }
 
-fn hash<'a>(owner: Owner, pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
+pub(super) fn hash<'a>(owner: Owner, pieces: impl IntoIterator<Item = &'a Piece>) -> u64 {
     let mut hasher = FxHasher::default();
     owner.hash(&mut hasher);
     for piece in pieces {
@@ -204,6 +281,9 @@ pub(super) enum Mark {
     BetweenRegions,
 }
 
+/// A variable with more different uses than this is taken to be shared: to find out costs the square of it.
+const MANY: usize = 1 << 10;
+
 /// How a variable is shared, from its blocks.
 pub(super) fn mark(uses: &[Use], periods: &Periods) -> Option<Mark> {
     let only = uses[0].owner.thread;
@@ -211,14 +291,17 @@ pub(super) fn mark(uses: &[Use], periods: &Periods) -> Option<Mark> {
         return None;
     }
     // What matters of a use; many are alike.
-    let mut alike: Vec<(Owner, bool, &[PeriodId])> = Vec::new();
-    for u in uses {
-        let block = &u.found.block;
-        let writes = block.first == Access::Write || block.second == Some(Access::Write);
-        let one = (u.owner, writes, &u.periods[..]);
-        if !alike.contains(&one) {
-            alike.push(one);
-        }
+    let mut alike: Vec<(Owner, bool, &[PeriodId])> = (uses.iter())
+        .map(|u| {
+            let block = &u.found.block;
+            let writes = block.first == Access::Write || block.second == Some(Access::Write);
+            (u.owner, writes, &u.periods[..])
+        })
+        .collect();
+    alike.sort_unstable();
+    alike.dedup();
+    if alike.len() > MANY {
+        return Some(Mark::BetweenRegions);
     }
     let mut result = None;
     for (at, a) in alike.iter().enumerate() {

@@ -140,7 +140,8 @@ impl Running {
         }
         self.slots.clear();
         self.skeleton.clear();
-        (self.calls, self.least_calls) = (entered.calls, entered.calls);
+        let calls = entered.calls as usize;
+        (self.calls, self.least_calls) = (calls, calls);
         self.room = ROOM;
         self.held(held);
     }

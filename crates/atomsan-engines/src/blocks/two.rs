@@ -18,18 +18,22 @@
 //! become equal are merged. Of two transactions, conflicts at the same places of the program and of
 //! the skeletons are a *class*: all that the test asks of a pair of conflicts is the same for every
 //! pair of two classes, except which comes first. So classes are compared, not conflicts.
+//!
+//! `heldmid` is never made: it would be another set of locks for every pair of places. Where the locks at both
+//! ends of a block are let in, `heldmid` is let in exactly if every set on the way is, because a lock that is
+//! taken away from it for being held at an end is none that excludes.
 
 use super::Search;
-use super::moments::{join, less, meet};
+use super::moments::meet;
 use super::report;
 use super::skeleton::{Piece, Spot, finish};
-use super::table::{Entry, Executions, Kind, KindTable, Mark, Owner, concurrent};
+use super::table::{self, Entry, Executions, Kind, KindTable, Mark, Owner, concurrent};
 use crate::engine::Context;
 use crate::held::HeldLocks;
 use crate::locksets::Locksets;
 use crate::periods::PeriodId;
 use atomsan_trace::VarId;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 use rustc_hash::FxBuildHasher;
 
 /// An initial read, a final write, or both at once.
@@ -54,12 +58,14 @@ pub(super) struct Sketch {
     pub(super) owner: Owner,
     pub(super) entered: Entry,
     pub(super) executions: Vec<Executions>,
-    pub(super) skeleton: Vec<Piece>,
+    pub(super) skeleton: Box<[Piece]>,
     pub(super) points: Vec<Point>,
     /// The locks held in each segment.
     segments: Vec<HeldLocks>,
-    /// From each segment to the next: the locks held all the way, and those held at some time.
-    gaps: Vec<(HeldLocks, HeldLocks)>,
+    /// From each segment to the next: the locks held all the way, and where the sets on the way end.
+    gaps: Vec<(HeldLocks, u32)>,
+    /// The sets of locks held on the way, one after the other.
+    way: Vec<HeldLocks>,
     /// The points, by variable.
     by_var: Vec<(VarId, u32)>,
     periods: Vec<PeriodId>,
@@ -69,23 +75,25 @@ impl Sketch {
     fn new(kind: &Kind, skeleton: &[(Piece, Spot)], locksets: &mut Locksets) -> Sketch {
         let mut points: Vec<Point> = Vec::new();
         let mut segments: Vec<HeldLocks> = Vec::new();
-        let mut gaps = Vec::new();
+        let (mut gaps, mut way) = (Vec::new(), Vec::new());
         let mut held = HeldLocks::default();
-        // What was held since the last point, if there was a change.
-        let mut gap: Option<(HeldLocks, HeldLocks)> = None;
+        // What was held all the time since the last point, if there was a change.
+        let mut gap: Option<HeldLocks> = None;
         for &(piece, spot) in skeleton {
             match piece {
                 Piece::Held(now) => {
-                    let (always, ever) = gap.unwrap_or((held, held));
-                    gap = Some((meet(always, now, locksets), join(ever, now, locksets)));
+                    gap = Some(meet(gap.unwrap_or(held), now, locksets));
                     held = now;
+                    if !segments.is_empty() {
+                        way.push(now);
+                    }
                 }
                 Piece::Access { var, writes, .. } => {
                     if segments.is_empty() {
                         segments.push(held);
-                    } else if let Some(gap) = gap {
+                    } else if let Some(always) = gap {
                         segments.push(held);
-                        gaps.push(gap);
+                        gaps.push((always, way.len() as u32));
                     }
                     gap = None;
                     points.push(Point {
@@ -109,6 +117,7 @@ impl Sketch {
             points,
             segments,
             gaps,
+            way,
             by_var,
             periods: Vec::new(),
         }
@@ -136,19 +145,24 @@ impl Sketch {
     }
 
     /// The 2v-block of a point in one segment and a later one in another (or the same).
-    fn block(&self, first: u32, second: u32, locksets: &mut Locksets) -> Block2 {
+    fn block(&self, first: u32, second: u32, locksets: &mut Locksets) -> Block2<'_> {
         let (first, second) = (first as usize, second as usize);
         let held = (self.segments[first], self.segments[second]);
-        let (mut across, mut ever) = (held.0, held.0);
-        for &(always, sometimes) in &self.gaps[first..second] {
+        let mut across = held.0;
+        for &(always, _) in &self.gaps[first..second] {
             across = meet(across, always, locksets);
-            ever = join(ever, sometimes, locksets);
+            if across.any.is_empty() {
+                break;
+            }
         }
-        let ends = join(held.0, held.1, locksets);
+        let end = |gap: usize| {
+            gap.checked_sub(1)
+                .map_or(0, |gap| self.gaps[gap].1 as usize)
+        };
         Block2 {
             held,
             across,
-            mid: less(ever, ends, locksets),
+            way: &self.way[end(first)..end(second)],
         }
     }
 
@@ -182,29 +196,31 @@ struct Conflict {
 
 /// A 2v-block, without its accesses.
 #[derive(Clone, Copy, Debug)]
-struct Block2 {
+struct Block2<'a> {
     held: (HeldLocks, HeldLocks),
     across: HeldLocks,
-    mid: HeldLocks,
+    /// The sets of locks held between the two.
+    way: &'a [HeldLocks],
 }
 
-impl Block2 {
+impl Block2<'_> {
     /// Whether an access can get between the two.
-    fn lets_in(&self, held: HeldLocks, locksets: &mut Locksets) -> bool {
+    fn lets_in(&self, held: HeldLocks, locksets: &Locksets) -> bool {
         !self.across.exclude(held, locksets)
     }
 
     /// Whether another block fits between the two.
-    fn can_surround(&self, inner: &Block2, locksets: &mut Locksets) -> bool {
-        self.lets_in(inner.held.0, locksets)
-            && self.lets_in(inner.held.1, locksets)
-            && self.lets_in(inner.mid, locksets)
+    fn can_surround(&self, inner: &Block2<'_>, locksets: &Locksets) -> bool {
+        let lets_in = |held: HeldLocks| self.lets_in(held, locksets);
+        self.across.any.is_empty()
+            || lets_in(inner.held.0)
+                && lets_in(inner.held.1)
+                && inner.way.iter().all(|&held| lets_in(held))
     }
 }
 
-/// The skeletons with only the variables that are marked, those that are equal then as one; those
-/// without any access are left out. `whole`: with the locks before the first access and after the
-/// last one.
+/// The skeletons with only the variables that are marked, those that are equal then as one. `whole`: with the
+/// locks before the first access and after the last one, and those that access one variable only.
 pub(super) fn sketches(
     table: &KindTable,
     marks: &HashMap<VarId, Mark, FxBuildHasher>,
@@ -213,7 +229,7 @@ pub(super) fn sketches(
     locksets: &mut Locksets,
 ) -> Vec<Sketch> {
     let mut sketches: Vec<Sketch> = Vec::new();
-    let mut known: HashMap<(Owner, Vec<Piece>), usize, FxBuildHasher> = HashMap::default();
+    let mut known: HashTable<u32> = HashTable::new();
     let mut skeleton = Vec::new();
     for kind in &table.kinds {
         skeleton.clear();
@@ -226,15 +242,30 @@ pub(super) fn sketches(
             _ => (piece, spot),
         }));
         finish(&mut skeleton, whole);
-        let lock = |(piece, _): &(Piece, Spot)| matches!(piece, Piece::Held(_));
-        if skeleton.iter().all(lock) {
+        let mut vars = skeleton.iter().filter_map(|(piece, _)| match piece {
+            Piece::Access { var, .. } => Some(var),
+            Piece::Held(_) => None,
+        });
+        let first = vars.next();
+        if first.is_none() || !whole && vars.all(|var| first == Some(var)) {
             continue;
         }
-        let pieces = skeleton.iter().map(|&(piece, _)| piece).collect();
-        let place = *known.entry((kind.owner, pieces)).or_insert_with(|| {
-            sketches.push(Sketch::new(kind, &skeleton, locksets));
-            sketches.len() - 1
-        });
+        let pieces = skeleton.iter().map(|(piece, _)| piece);
+        let hash = table::hash(kind.owner, pieces.clone());
+        let same = |&place: &u32| {
+            let sketch: &Sketch = &sketches[place as usize];
+            sketch.owner == kind.owner && sketch.skeleton.iter().eq(pieces.clone())
+        };
+        let place = match known.find(hash, same) {
+            Some(&place) => place as usize,
+            None => {
+                let of = |sketch: &Sketch| table::hash(sketch.owner, &sketch.skeleton);
+                let place = sketches.len();
+                known.insert_unique(hash, place as u32, |&place| of(&sketches[place as usize]));
+                sketches.push(Sketch::new(kind, &skeleton, locksets));
+                place
+            }
+        };
         sketches[place].executions.extend(&kind.executions);
     }
     sketches.iter_mut().for_each(Sketch::close);
@@ -306,7 +337,8 @@ fn pair(ours: &Sketch, theirs: &Sketch, search: &mut Search<'_>, cx: &mut Contex
     let mut patterns = 0;
     for first in &classes {
         for second in &classes {
-            if patterns == ENOUGH || !search.spend((1 + first.len() + second.len()) as u64) {
+            let way = class(&second[0]).0.0.saturating_sub(class(&first[0]).0.0) as usize;
+            if patterns == ENOUGH || !search.spend((1 + first.len() + second.len() + way) as u64) {
                 return;
             }
             if let Some(order) = unserializable(ours, theirs, first, second, search.locksets) {

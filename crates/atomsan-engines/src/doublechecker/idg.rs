@@ -14,6 +14,10 @@
 //!   open transactions do not reach is swept, when there is as much of it as of the rest. Handles
 //!   ([`Tx`]) are weak: those of reclaimed transactions are recognised by their generation, and an
 //!   edge from one is not worth making.
+//!
+//! A transaction that stays open, because its thread does not run, may reach all that others do meanwhile.
+//! There can be a limit to that ([`Idg::limit`]): beyond it the older transactions are retired, as
+//! those of a component that is too large are.
 
 use super::log::{Log, Tx};
 use crate::Occurrence;
@@ -92,6 +96,10 @@ pub struct Idg {
     /// How much there is (transactions and their logs), and how much makes sweeping worthwhile.
     weight: usize,
     limit: usize,
+    /// How much there may be.
+    most: Option<usize>,
+    /// How many transactions have been retired for that.
+    forgotten: u64,
     edges: u64,
 }
 
@@ -387,9 +395,54 @@ impl Idg {
         self.weight >= self.limit.max(LEAST_LIMIT)
     }
 
+    /// There may be so much of transactions and their logs, and not more.
+    pub fn limit(&mut self, most: usize) {
+        self.most = Some(most);
+    }
+
+    /// How many transactions have been retired because there was more.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
     /// Reclaims what none of the open transactions reaches, nor one whose component has not been
     /// looked for.
-    pub fn sweep(&mut self, open: impl Iterator<Item = Tx>) {
+    pub fn sweep(&mut self, open: impl Iterator<Item = Tx> + Clone) {
+        self.reclaim(open.clone());
+        let most = self.most.unwrap_or(usize::MAX);
+        if self.weight > most / 2 {
+            self.retire_old(most / 4);
+            self.reclaim(open);
+        }
+        self.limit = (self.weight * 2).min(most);
+    }
+
+    /// Retires the oldest transactions that have finished, until there is so much left.
+    fn retire_old(&mut self, left: usize) {
+        let mut finished: Vec<(u64, u32, usize)> = (self.nodes.iter().enumerate())
+            .filter_map(|(slot, node)| {
+                let transaction = node.transaction.as_ref()?;
+                let weight = 1 + transaction.log.items().len();
+                (transaction.ended.is_some() && !node.retired).then_some((
+                    transaction.began.index,
+                    slot as u32,
+                    weight,
+                ))
+            })
+            .collect();
+        finished.sort_unstable();
+        let mut weight = self.weight;
+        for (_, slot, one) in finished {
+            if weight <= left {
+                break;
+            }
+            weight -= one;
+            self.forgotten += 1;
+            self.retire_one(slot);
+        }
+    }
+
+    fn reclaim(&mut self, open: impl Iterator<Item = Tx>) {
         self.search += 1;
         let mut todo: Vec<u32> = open
             .filter(|&tx| self.get(tx).is_some())
@@ -420,6 +473,5 @@ impl Idg {
                 self.free.push(slot as u32);
             }
         }
-        self.limit = self.weight * 2;
     }
 }

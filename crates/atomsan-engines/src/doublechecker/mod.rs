@@ -71,6 +71,10 @@ pub struct Options {
     /// are forgotten; what is lost are further violations whose cycles span half of the limit. The
     /// verdict is not affected, it is known by then.
     pub component_limit: usize,
+    /// How many transactions and accesses of them may be kept, together. A transaction whose thread does not
+    /// run for long reaches what others do meanwhile, and all of it is kept; beyond the limit the older
+    /// ones are forgotten, and the verdict says so.
+    pub room: usize,
     /// How many transactions must have finished, at least, before their components are looked for.
     pub patience: usize,
 }
@@ -82,6 +86,7 @@ impl Default for Options {
             granularity: Granularity::Variable,
             sync_edges: true,
             component_limit: 512,
+            room: 6 << 20,
             patience: 1,
         }
     }
@@ -125,10 +130,12 @@ impl fmt::Debug for DoubleChecker {
 impl DoubleChecker {
     /// Nothing has happened yet.
     pub fn new(options: Options) -> Self {
+        let mut icd = Icd::new(options.mode != Mode::FirstRun);
+        icd.idg_mut().limit(options.room);
         DoubleChecker {
             regions: Regions::default(),
             places: Places::new(options.granularity),
-            icd: Icd::new(options.mode != Mode::FirstRun),
+            icd,
             pcd: Pcd::new(options.sync_edges),
             found: StaticInfo::default(),
             watched: HashMap::default(),
@@ -357,8 +364,16 @@ impl Engine for DoubleChecker {
     }
 
     fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let forgotten = self.icd.idg().forgotten();
+        if forgotten > 0 {
+            remarks.push(format!(
+                "some transactions were open for so long that {forgotten} others were forgotten \
+                 meanwhile, so violations may be missing"
+            ));
+        }
         if self.options.mode != Mode::FirstRun {
-            return Vec::new();
+            return remarks;
         }
         let regions = match self.found.regions.len() {
             1 => "1 region".to_owned(),
@@ -369,9 +384,10 @@ impl Engine for DoubleChecker {
         } else {
             ""
         };
-        vec![format!(
+        remarks.push(format!(
             "a first run: {regions}{unary} to check in a second run"
-        )]
+        ));
+        remarks
     }
 
     fn stats(&self) -> Vec<Stat> {

@@ -571,6 +571,48 @@ fn the_limit_is_said() {
     assert!(verdict.findings.is_empty());
 }
 
+/// What does not fit is left out, and that is said; what fits is compared.
+#[test]
+fn the_room_is_said() {
+    let text = "t1 begin a\n t1 r x\n t1 w x\n t1 end
+        t2 begin b\n t2 w x\n t2 end
+        t3 begin c\n t3 r y\n t3 w y\n t3 end
+        t4 begin d\n t4 w y\n t4 end";
+    let findings = |room| {
+        let verdict = Trace::parse(text).run(Blocks::new(Options {
+            room,
+            ..Options::default()
+        }));
+        (verdict.findings.len(), verdict.remarks.len())
+    };
+    assert_eq!(findings(Options::default().room), (2, 0));
+    assert_eq!(findings(100), (1, 1));
+    assert_eq!(findings(0), (0, 1));
+}
+
+/// As many locks as transactions, each variable under all of them: neither the sets of locks nor the
+/// comparisons grow with the square.
+#[test]
+fn many_dynamic_locks_cost_what_their_transactions_cost() {
+    let mut text = String::new();
+    for thread in ["t1", "t2"] {
+        for turn in 0..3_000 {
+            let lock = format!("l{thread}{turn}");
+            text += &format!("{thread} begin f\n {thread} acq {lock}\n {thread} r x\n");
+            text += &format!("{thread} rel {lock}\n {thread} acq m{turn}\n {thread} w y\n");
+            text += &format!("{thread} rel m{turn}\n {thread} end\n");
+        }
+    }
+    let limit = 100_000;
+    let mut engine = Blocks::new(Options {
+        limit,
+        ..Options::default()
+    });
+    let verdict = Trace::parse(&text).feed(&mut engine);
+    assert!(verdict.stat("1v-block comparisons") <= 10 * limit);
+    assert!(engine.locksets().size() < 20_000);
+}
+
 /// Long transactions: the search for an interleaving goes as deep as they are long.
 #[test]
 fn long_transactions_do_not_exhaust_the_stack() {

@@ -16,6 +16,27 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+/// A transaction that stays open reaches all that others do. There is a limit to that, which is said; what
+/// comes after it is checked as before.
+#[test]
+fn a_transaction_that_stays_open_is_not_kept_at_any_price() {
+    let mut text =
+        "t1 begin slow\n t1 r x\n t1 w y\n t2 begin first\n t2 r y\n t2 end\n".to_owned();
+    for turn in 0..30_000 {
+        text += &format!("t2 begin f\n t2 w v{}\n t2 end\n", turn % 100);
+    }
+    text += "t2 begin last\n t2 w x\n t2 end\n t1 w x\n t1 end\n";
+    let run = |room| {
+        let verdict = Trace::parse(&text).run(DoubleChecker::new(Options {
+            room,
+            ..Options::default()
+        }));
+        (verdict.findings.len(), verdict.remarks.len())
+    };
+    assert_eq!(run(Options::default().room), (1, 0));
+    assert_eq!(run(1 << 10).1, 1);
+}
+
 /// A transaction of a component: its thread, and from where to where in the trace it ran.
 #[derive(Clone, Copy, Debug)]
 struct Member {

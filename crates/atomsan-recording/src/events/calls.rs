@@ -8,6 +8,9 @@
 //! inlined or a caller. The chains of calls form a tree ([`Node`]), so that what is known of a
 //! program counter in a chain is worked out once.
 //!
+//! A function in which nothing happens that engines see is left out: its `Enter` waits until something does.
+//! Nearly all functions are of that kind where most memory is handed over ([`crate::handover`]).
+//!
 //! # Inlined functions
 //!
 //! Nothing in the recording tells where an inlined function starts and ends, but the line tables
@@ -166,16 +169,30 @@ impl Translator {
                 .find(|frame| self.options.is_foreign(frame))?;
             Some(self.function(&foreign.function))
         });
-        let node = self.nodes.len() as u32;
-        self.nodes.push(Node {
+        // Nobody asks for what is below a line of the user's.
+        let frames = self.symbols.frames(call);
+        let outer = match frames.iter().any(|frame| self.options.is_users(frame)) {
+            true => ROOT,
+            false => chain,
+        };
+        let node = self.node_id(Node {
             function,
             place,
             foreign,
             code,
-            caller: (chain, call),
+            caller: (outer, call),
         });
         self.children.insert((chain, call, code), node);
         node
+    }
+
+    fn node_id(&mut self, node: Node) -> u32 {
+        let next = self.nodes.len() as u32;
+        let id = *self.node_ids.entry(node).or_insert(next);
+        if id == next {
+            self.nodes.push(node);
+        }
+        id
     }
 
     pub(super) fn enter(&mut self, slot: usize, record: &Record) {
@@ -203,28 +220,32 @@ impl Translator {
     /// Functions that nothing is known of are on the stack, because there were too many.
     pub(super) fn unnamed(&mut self, slot: usize, count: u64) {
         let node = self.calls(slot);
-        let node = Node {
+        let node = self.node_id(Node {
             function: None,
             ..self.nodes[node as usize]
-        };
-        let stack = &mut self.threads[slot].stack;
-        for _ in 0..count.min(1 << 20) {
-            stack.push(Call {
-                node: self.nodes.len() as u32,
+        });
+        if let Some(more) = count.checked_sub(1) {
+            self.threads[slot].stack.push(Call {
+                node,
+                unnamed: more,
                 ..Call::default()
             });
         }
-        self.nodes.push(node);
     }
 
     /// A function of the user's is entered.
     pub(super) fn announce(&mut self, slot: usize, node: u32, function: FunctionId, site: SiteId) {
         let foreign = self.nodes[node as usize].foreign;
         if let (None, Some(entry)) = (self.threads[slot].entry, foreign) {
+            self.turn(slot);
             let thread = &mut self.threads[slot];
             thread.entry = Some(entry);
             thread.open.push(Some(entry));
-            self.emit(slot, SiteId::UNKNOWN, Op::Enter(entry));
+            thread.entering.push(Event {
+                thread: thread.id,
+                site: SiteId::UNKNOWN,
+                op: Op::Enter(entry),
+            });
         }
         let thread = &mut self.threads[slot];
         let event = Event {
@@ -241,7 +262,8 @@ impl Translator {
             // It may be a test's closure, and not the entry point itself.
             None => {
                 thread.entry = Some(function);
-                thread.held_back = Some(event);
+                thread.held_back = true;
+                thread.entering.push(event);
                 return;
             }
             Some(_) if self.annotations.not_atomic.contains(name) => {
@@ -252,9 +274,9 @@ impl Translator {
             }
             Some(entry) => {
                 let entry = &self.function_names[entry.index()];
-                if thread.held_back.is_some() && is_closure(entry) && written_in(entry) == &**name {
+                if thread.held_back && is_closure(entry) && written_in(entry) == &**name {
                     thread.entry = Some(function);
-                    thread.held_back = None;
+                    thread.entering.clear();
                 } else if is_closure(name)
                     && (written_in(name) == written_in(entry)
                         || foreign == thread.entry && thread.open.len() == 2)
@@ -266,26 +288,48 @@ impl Translator {
                 }
             }
         }
-        self.emit(slot, event.site, event.op);
+        self.turn(slot);
+        let thread = &mut self.threads[slot];
+        thread.held_back = false;
+        thread.entering.push(event);
+    }
+
+    /// The thread enters or leaves a function of the user's: what it was about to do is done.
+    fn turn(&mut self, slot: usize) {
+        self.threads[slot].attempting = false;
+        self.catch_up(slot);
     }
 
     /// The innermost function of the user's is left.
     pub(super) fn conclude(&mut self, slot: usize) {
+        self.turn(slot);
         let thread = &mut self.threads[slot];
         let left = thread.open.pop();
         while thread.blocks.pop_if(|at| *at > thread.open.len()).is_some() {}
         if thread.open.is_empty() {
             thread.entry = None;
         }
-        if let Some(Some(function)) = left {
+        if let Some(Some(function)) = left
+            && thread.entering.pop().is_none()
+        {
             self.emit(slot, SiteId::UNKNOWN, Op::Exit(function));
         }
     }
 
     pub(super) fn exit(&mut self, slot: usize) {
-        let Some(call) = self.threads[slot].stack.pop() else {
+        let stack = &mut self.threads[slot].stack;
+        let Some(mut call) = stack.pop() else {
             return;
         };
+        if let Some(more) = call.unnamed.checked_sub(1) {
+            call.seen.clear();
+            let inlined = std::mem::take(&mut call.inlined);
+            stack.push(Call {
+                unnamed: more,
+                ..call
+            });
+            return self.leave_inlined(slot, inlined, 0);
+        }
         self.leave_inlined(slot, call.inlined, 0);
         if self.nodes[call.node as usize].function.is_some() {
             self.conclude(slot);
@@ -348,17 +392,26 @@ impl Translator {
     /// Whether a function of the user's is seen to call others of the user's, inlined or not.
     pub fn has_callees(&self, function: FunctionId) -> bool {
         let is = |node: u32| self.nodes[node as usize].function == Some(function);
-        // A chain comes after the one that it goes on from.
         let mut calls: Vec<(u32, u32)> = (self.children.iter())
-            .map(|(&(chain, ..), &node)| (node, chain))
+            .map(|(&(chain, ..), &node)| (chain, node))
             .collect();
         calls.sort_unstable();
         let mut inside = vec![false; self.nodes.len()];
-        for (node, chain) in calls {
-            let called = is(chain) || inside[chain as usize];
-            inside[node as usize] = called;
-            if called && self.nodes[node as usize].function.is_some() {
-                return true;
+        let mut left: Vec<u32> = (0..self.nodes.len() as u32)
+            .filter(|&node| is(node))
+            .collect();
+        while let Some(chain) = left.pop() {
+            let from = calls.partition_point(|&(outer, _)| outer < chain);
+            let called = calls[from..]
+                .iter()
+                .take_while(|&&(outer, _)| outer == chain);
+            for &(_, node) in called {
+                if self.nodes[node as usize].function.is_some() {
+                    return true;
+                }
+                if !std::mem::replace(&mut inside[node as usize], true) {
+                    left.push(node);
+                }
             }
         }
         let inlined_there = |(&(chain, _), place): (&(u32, u64), &Place)| {

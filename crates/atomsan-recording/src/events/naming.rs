@@ -99,7 +99,8 @@ enum Whereabouts {
 impl Naming {
     /// What the second pass can use of what the first has seen.
     pub(super) fn again(self) -> Naming {
-        let mut locks: Vec<u64> = self.seen.into_iter().collect();
+        let mut locks = self.locks;
+        locks.extend(self.seen);
         locks.sort_unstable();
         Naming {
             threads: self.threads,
@@ -204,6 +205,19 @@ impl Translator {
             let name = self.naming.thread(number);
             self.naming.renamed.push((id, name));
         }
+    }
+
+    /// A thread is started; where, by the place and the calls that led to it, innermost first.
+    pub fn fork(&mut self, child: u64, calls: impl Iterator<Item = u64>) -> (ThreadId, SiteId) {
+        let child = self.thread_id(child);
+        for pc in calls {
+            let frames = self.symbols.frames(pc);
+            let users = frames.iter().position(|frame| self.options.is_users(frame));
+            if let Some(at) = users {
+                return (child, self.site(&frames[at..]));
+            }
+        }
+        (child, SiteId::UNKNOWN)
     }
 
     /// Threads that were named after they were known, since the last time.

@@ -286,12 +286,11 @@ impl Translator {
             site: SiteId::UNKNOWN,
             op,
         };
-        // The entry point may not have been told yet.
-        if thread.held_back.is_none() {
-            let open = thread.open.iter().flatten();
-            let enter = |&function| event(Op::Enter(function));
-            self.batch.events.extend(open.map(enter));
-        }
+        // The last of them may not have been told yet.
+        let open = thread.open.iter().flatten();
+        let told = open.clone().count().saturating_sub(thread.entering.len());
+        let enter = |&function| event(Op::Enter(function));
+        self.batch.events.extend(open.take(told).map(enter));
         let held = std::mem::take(&mut thread.held);
         let mut shared = std::mem::take(&mut thread.shared);
         for old in held {
