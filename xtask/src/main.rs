@@ -14,7 +14,7 @@ const HELP: &str = "\
 cargo xtask test           everything CI checks: format, lints, documentation, tests
 cargo xtask bench trace    how fast traces are checked, and how that grows
 cargo xtask bench runtime  what checking a running program costs; --help says more
-cargo xtask corpus         which published bugs are found; --quick, or names of drivers
+cargo xtask corpus         which published bugs are found; --quick, names of drivers, or --suites
 cargo xtask noise          how many noisy runs see what a quiet one misses; names of programs
 cargo xtask silence        whether right programs are silent; --runs N (100), --noise, parts of names";
 

@@ -129,7 +129,8 @@ impl Checker {
         }
     }
 
-    fn spawn(&mut self, child: ThreadId, site: SiteId, stack: StackId) {
+    /// Notes where a thread was started, unless that is known.
+    pub fn spawn(&mut self, child: ThreadId, site: SiteId, stack: StackId) {
         if self.names.threads().get(child.index()).is_none() {
             return;
         }

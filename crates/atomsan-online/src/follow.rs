@@ -1,28 +1,24 @@
-//! Following the logs of a program while it runs.
+//! Following a program while it runs, in one of three ways: the first of two runs ([`First`]), a
+//! single run or a second one ([`Single`]), or all events for engines that work on a stream
+//! ([`Streaming`]).
 //!
-//! A log is followed as far as it has been written; an edge that leads out of another log makes
-//! that one be followed first (as in `atomsan_recording::order`). What a record means is looked at
-//! only where transactions begin and end: outside of all regions, and where a region's function
-//! is left. In between, records are copied.
+//! In the last, a log is followed as far as it has been written; an edge that leads out of another
+//! log makes that one be followed first (as in `atomsan_recording::order`).
 
 use crate::first::First;
 use crate::live::Live;
+use crate::single::Single;
 use crate::stream::{Make, Streaming};
-use crate::transactions::{Calls, Transactions};
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::doublechecker::{self, DoubleChecker};
 use atomsan_engines::engine::Stat;
-use atomsan_engines::regions::{Boundary, Regions};
-use atomsan_recording::cells::Cells;
+use atomsan_recording::Recording;
 use atomsan_recording::file::{Counters, Piece, Record};
 use atomsan_recording::format::{Kind, header};
 use atomsan_recording::symbols::Symbols;
-use atomsan_recording::{Recording, Translator};
-use atomsan_trace::{FunctionId, Names, Spec};
-use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
+use atomsan_trace::{Names, Spec};
 use std::io;
 use std::path::Path;
 use std::time::Instant;
@@ -76,34 +72,16 @@ pub struct Summary {
     pub forgotten: u64,
 }
 
-/// Where a thread is.
-#[derive(Debug, Default)]
-struct Thread {
-    calls: Calls,
-    /// The region that is open, if one is: how many calls were open when it began, those of its
-    /// function included, and whether it is inlined into the last of them.
-    region: Option<Open>,
-    /// How many of the calls have been looked at; those inside of a region are not.
-    known: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Open {
-    depth: usize,
-    inlined: bool,
-    function: FunctionId,
-}
-
 /// All that was read of a slot, for the tests.
 #[derive(Debug, Default)]
-struct Kept {
+pub(crate) struct Kept {
     pieces: Vec<(usize, u64, Vec<u64>)>,
     /// How far each slot has been read.
     ends: Vec<u64>,
 }
 
 impl Kept {
-    fn keep(&mut self, slot: usize, start: u64, words: &[u64]) {
+    pub(crate) fn keep(&mut self, slot: usize, start: u64, words: &[u64]) {
         if self.ends.len() <= slot {
             self.ends.resize(slot + 1, 0);
         }
@@ -119,16 +97,11 @@ pub struct Follower {
     options: Options,
     live: Live,
     maps: String,
-    translator: Option<Translator>,
     pub(crate) checker: Checker,
-    regions: Regions,
-    threads: Vec<Thread>,
-    transactions: Transactions,
-    /// Granules that more than one thread has touched.
-    shared: HashSet<u64, FxBuildHasher>,
     kept: Kept,
     records: u64,
     first: Option<First>,
+    single: Option<Single>,
     pub(crate) demotion: Demotion,
     /// If other engines check than the one for components: all events, as they come.
     pub(crate) streaming: Option<Streaming>,
@@ -142,29 +115,27 @@ impl std::fmt::Debug for Follower {
     }
 }
 
-fn engine() -> Vec<Box<dyn atomsan_engines::Engine>> {
+pub(crate) fn engine() -> Vec<Box<dyn atomsan_engines::Engine>> {
     vec![Box::new(DoubleChecker::new(
         doublechecker::Options::default(),
     ))]
 }
 
 impl Follower {
-    /// Follows the recording in a file; `None` if there is nothing in it yet.
+    /// Follows the recording in a file; `None` if there is nothing in it yet. The program must write
+    /// down its transactions (`ATOMSAN_LOGS`), unless all events are given to
+    /// [engines](Follower::with_engines).
     pub fn open(path: &Path, options: Options) -> io::Result<Option<Follower>> {
         let Some(live) = Live::open(path)? else {
             return Ok(None);
         };
         Ok(Some(Follower {
             checker: Checker::new(Names::new(options.spec.clone()), engine(), false),
-            transactions: Transactions::default(),
             first: options.first_run.then(First::default),
+            single: (!options.first_run).then(Single::default),
             options,
-            live,
+            live: live.of_links(),
             maps: String::new(),
-            translator: None,
-            regions: Regions::default(),
-            threads: Vec::new(),
-            shared: HashSet::default(),
             kept: Kept::default(),
             records: 0,
             demotion: Demotion::default(),
@@ -178,6 +149,8 @@ impl Follower {
         let names = Names::new(self.options.spec.clone());
         self.checker = Checker::new(names, make(), false);
         self.streaming = Some(Streaming::new(make));
+        self.single = None;
+        self.live = self.live.of_everything();
         self
     }
 
@@ -198,32 +171,29 @@ impl Follower {
         if !self.options.demote {
             return;
         }
-        let (streaming, translator) = (&self.streaming, &self.translator);
+        let stream = self.streaming.as_ref().and_then(Streaming::stream);
         self.demotion.demote(&mut self.checker, |function| {
-            let stream = streaming.as_ref().and_then(Streaming::stream);
-            match (stream, translator) {
-                (Some(stream), _) => stream.has_callees(function),
-                (None, Some(translator)) => translator.has_callees(function),
-                (None, None) => false,
-            }
+            stream.is_some_and(|stream| stream.has_callees(function))
         });
     }
 
-    /// Follows all logs as far as they are written now; whether there was anything.
+    /// Follows the program as far as it is now; whether there was anything new.
     pub fn advance(&mut self) -> io::Result<bool> {
         if let Some(first) = &mut self.first {
             return first.advance(&mut self.live, &self.options);
         }
-        let start = self.records;
-        self.see_threads()?;
-        let slots = self.threads.len();
+        if let Some(single) = &mut self.single {
+            let (live, checker) = (&mut self.live, &mut self.checker);
+            return single.advance(live, checker, &mut self.kept, &self.options);
+        }
+        let before = self.records;
+        self.live.look()?;
         // Chunks have positions in the order in which they were handed out, so what is furthest
-        // behind is about the oldest. A log that is followed far ahead of the others would keep
-        // alive what they will end.
-        while let Some(slot) = (1..slots)
+        // behind is about the oldest.
+        while let Some(slot) = (1..self.live.slots())
             .filter(|&slot| self.live.has_more(slot))
             .min_by_key(|&slot| self.live.position(slot))
-            .filter(|_| self.records - start < AT_ONCE)
+            .filter(|_| self.records - before < AT_ONCE)
         {
             let before = self.live.position(slot);
             self.follow(slot)?;
@@ -231,37 +201,8 @@ impl Follower {
                 break;
             }
         }
-        let news = self.records > start;
-        if self.streaming.is_some() {
-            self.stream_on(Instant::now());
-        } else if !news {
-            self.check();
-        }
-        Ok(news)
-    }
-
-    /// Looks which threads there are, and how far they are.
-    fn see_threads(&mut self) -> io::Result<()> {
-        self.live.look()?;
-        let slots = self.live.slots();
-        self.transactions.resize(slots);
-        if self.threads.len() < slots {
-            self.threads.resize_with(slots, Thread::default);
-        }
-        Ok(())
-    }
-
-    /// Checks and drops what has become enough.
-    fn tidy(&mut self) {
-        let most = self.options.memory / 8;
-        let heavy = self.transactions.is_heavy(most);
-        if heavy || self.transactions.is_due() {
-            self.check();
-        }
-        if heavy && self.transactions.tidy(most) {
-            let words = self.cut();
-            self.transactions.counts.forgotten += words as u64 / 2;
-        }
+        self.stream_on(Instant::now());
+        Ok(self.records > before)
     }
 
     /// The program has ended, and so do all transactions that are open.
@@ -269,15 +210,12 @@ impl Follower {
         if let Some(first) = &mut self.first {
             return first.finish(&mut self.live, &self.options);
         }
+        if let Some(single) = &mut self.single {
+            let (live, checker) = (&mut self.live, &mut self.checker);
+            return single.finish(live, checker, &mut self.kept, &self.options);
+        }
         while self.advance()? {}
-        if self.streaming.is_some() {
-            self.finish_stream();
-            return Ok(());
-        }
-        for slot in 1..self.threads.len() {
-            self.transactions.close(slot);
-        }
-        self.check();
+        self.finish_stream();
         Ok(())
     }
 
@@ -296,13 +234,13 @@ impl Follower {
                 }
                 Some((from, position)) => {
                     let circle = following.iter().any(|&(slot, _)| slot == from);
-                    if from < self.threads.len() {
+                    if from < self.live.slots() {
                         self.live.look_at(from)?;
                     } else {
                         // It has started since.
-                        self.see_threads()?;
+                        self.live.look()?;
                     }
-                    if circle || from >= self.threads.len() {
+                    if circle || from >= self.live.slots() {
                         // No edge of the runtime is like that.
                         self.skip(slot)?;
                     } else {
@@ -331,18 +269,13 @@ impl Follower {
                 self.live.put(slot, words, at);
                 return Ok(None);
             }
-            let started = match &self.streaming {
-                Some(streaming) => streaming.stream().is_some(),
-                None => self.translator.is_some(),
-            };
-            if !started {
+            let stream = self.streaming.as_ref().and_then(Streaming::stream);
+            if stream.is_none() {
                 self.maps = self.live.maps()?;
                 let symbols = Symbols::of_maps(std::iter::once(&*self.maps));
                 let options = self.options.recording.clone();
                 if let Some(streaming) = &mut self.streaming {
                     streaming.start(symbols, options, self.options.memory);
-                } else {
-                    self.translator = Some(Translator::new(symbols, Cells::default(), options));
                 }
             }
             if self.options.keep_all && at == 0 {
@@ -361,17 +294,10 @@ impl Follower {
                         waits = Some((from, position));
                         break;
                     }
-                    if self.streaming.is_none() {
-                        self.transactions
-                            .edge(slot, record.position, from, position);
-                    }
                 }
-                match &mut self.streaming {
-                    Some(streaming) => {
-                        self.records += 1;
-                        streaming.push(slot, &record);
-                    }
-                    None => self.record(slot, &record, &words[at..at + len]),
+                self.records += 1;
+                if let Some(streaming) = &mut self.streaming {
+                    streaming.push(slot, &record);
                 }
                 at += len;
             }
@@ -379,209 +305,11 @@ impl Follower {
                 at = words.len();
             }
             self.live.put(slot, words, at);
-            match self.streaming {
-                Some(_) => self.stream_what_is_due(),
-                None => self.tidy(),
-            }
+            self.stream_what_is_due();
             if waits.is_some() || until == u64::MAX {
                 return Ok(waits);
             }
         }
-    }
-
-    /// Follows one record.
-    #[inline]
-    fn record(&mut self, slot: usize, record: &Record, words: &[u64]) {
-        self.records += 1;
-        let thread = &mut self.threads[slot];
-        let depth = thread.calls.frames.len();
-        // Whether nothing but the end of the region's function can end the region.
-        let inside = thread
-            .region
-            .is_some_and(|open| !open.inlined || depth > open.depth);
-        match record.kind {
-            Kind::Enter => {
-                if !inside {
-                    self.look(slot, record);
-                    self.threads[slot].known = depth + 1;
-                }
-                self.keep(slot, record, words);
-                let frame = (record.subject, record.second);
-                self.threads[slot].calls.frames.push(frame);
-            }
-            Kind::Exit => {
-                thread.calls.frames.pop();
-                let known = thread.known >= depth;
-                thread.known = thread.known.min(depth.saturating_sub(1));
-                self.keep(slot, record, words);
-                if known {
-                    self.look(slot, record);
-                }
-            }
-            Kind::Wait | Kind::Arrive => {
-                self.keep(slot, record, words);
-                if let Some(open) = self.threads[slot].region {
-                    self.end(slot);
-                    self.begin(slot, record, Some(open));
-                }
-            }
-            Kind::ThreadStart | Kind::Continue => {
-                self.end(slot);
-                let [low, size] = record.extra;
-                self.threads[slot] = Thread {
-                    calls: Calls {
-                        thread: [record.subject, low, size],
-                        frames: Vec::new(),
-                    },
-                    region: None,
-                    known: 0,
-                };
-                self.look(slot, record);
-                self.begin(slot, record, None);
-                self.keep(slot, record, words);
-            }
-            Kind::Unnamed => {
-                let unnamed = record.subject.min(1 << 20) as usize;
-                let frames = &mut self.threads[slot].calls.frames;
-                frames.resize(depth + unnamed, (0, 0));
-                self.threads[slot].known = depth + unnamed;
-                self.look(slot, record);
-            }
-            Kind::Begin => {
-                self.look(slot, record);
-                self.keep(slot, record, words);
-            }
-            Kind::ThreadName => {
-                if let Some(translator) = &mut self.translator {
-                    translator.name_thread(record);
-                    for (thread, name) in translator.take_renamed() {
-                        self.checker.rename_thread(thread, &name);
-                    }
-                }
-            }
-            Kind::End => {
-                self.keep(slot, record, words);
-                self.look(slot, record);
-            }
-            _ => {
-                if !inside {
-                    self.outside(slot, record);
-                }
-                self.keep(slot, record, words);
-            }
-        }
-    }
-
-    #[inline]
-    fn keep(&mut self, slot: usize, record: &Record, words: &[u64]) {
-        if self.transactions.keeps(slot) {
-            let calls = &self.threads[slot].calls;
-            self.transactions.keep(slot, record.position, words, calls);
-        }
-    }
-
-    /// Something that is not inside of a function that is a region: it may be inlined into one
-    /// that is none.
-    fn outside(&mut self, slot: usize, record: &Record) {
-        let Some(range) = record.range() else {
-            return;
-        };
-        if matches!(record.kind, Kind::Alloc | Kind::Free) {
-            return;
-        }
-        if record.is_taken() {
-            let granules = (range.start & !7..range.end).step_by(8);
-            self.shared.extend(granules.take(1 << 10));
-        } else if !self.shared.contains(&(range.start & !7)) {
-            return;
-        }
-        let inlined = self
-            .translator
-            .as_mut()
-            .is_some_and(|translator| translator.is_inlined(slot, record.pc()));
-        if inlined {
-            self.look(slot, record);
-        }
-    }
-
-    /// Looks at a record that may begin or end a region; what it begins starts with it.
-    fn look(&mut self, slot: usize, record: &Record) {
-        let Some(translator) = &mut self.translator else {
-            return;
-        };
-        translator.scan(slot, record);
-        let mut batch = translator.take();
-        self.checker.define(&mut batch);
-        // The function that was called, if it is the user's; then it is the last event.
-        let called = (record.kind == Kind::Enter)
-            .then(|| translator.called(slot))
-            .flatten();
-        for (at, event) in batch.events.iter().enumerate() {
-            match self.regions.step(0, event, self.checker.names()) {
-                Boundary::Begin(function) => {
-                    self.end(slot);
-                    let inlined = called != Some(function) || at + 1 != batch.events.len();
-                    let depth = self.threads[slot].calls.frames.len() + usize::from(!inlined);
-                    let open = Open {
-                        depth,
-                        inlined,
-                        function,
-                    };
-                    self.begin(slot, record, Some(open));
-                }
-                Boundary::End => {
-                    self.end(slot);
-                    self.begin(slot, record, None);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn begin(&mut self, slot: usize, record: &Record, open: Option<Open>) {
-        self.threads[slot].region = open;
-        let start = match record.kind {
-            // They belong to what they end.
-            Kind::Exit | Kind::Wait | Kind::Arrive | Kind::End => {
-                record.position + 8 * record.kind.words() as u64
-            }
-            _ => record.position,
-        };
-        let region = open.map(|open| open.function);
-        self.transactions.open(slot, start, region);
-    }
-
-    /// Ends the open transaction of a slot.
-    fn end(&mut self, slot: usize) {
-        self.transactions.close(slot);
-    }
-
-    /// Checks the components that there are, if they are new.
-    fn check(&mut self) {
-        let (mut words, mut largest) = (0, 0);
-        for component in self.transactions.components() {
-            let recording = Recording::of_pieces(self.transactions.logs(&component), "");
-            words += recording.len() / 8;
-            let Some(translator) = &mut self.translator else {
-                return;
-            };
-            let mut batch = translator.replay(&recording);
-            self.checker.renew(engine());
-            self.checker.batch(&mut batch);
-            self.checker.finish();
-            largest = largest.max(component.len());
-        }
-        if largest > self.options.component_limit {
-            self.cut();
-        }
-        self.transactions.checked(words);
-        self.demote();
-    }
-
-    /// Forgets everything that was before now; how many words it were.
-    fn cut(&mut self) -> usize {
-        let live = &self.live;
-        self.transactions.cut(|slot| live.position(slot))
     }
 
     /// What a first run tells the second.
@@ -608,37 +336,38 @@ impl Follower {
                 window: counter(header::SHADOW),
                 exited: counter(header::EXITED) != 0,
             },
-            records: self
-                .first
-                .as_ref()
-                .map_or(self.records, |first| first.edges),
-            forgotten: self.transactions.counts.forgotten,
+            records: match (&self.first, &self.single) {
+                (Some(first), _) => first.links.edges,
+                (_, Some(single)) => single.links.edges,
+                _ => self.records,
+            },
+            forgotten: self.single.as_ref().map_or(0, Single::forgotten),
         }
     }
 
     /// What was counted.
     pub fn stats(&self) -> Vec<Stat> {
         let stat = |name, value| Stat { name, value };
-        if let Some(first) = &self.first {
+        let waits = stat("waits of the program", self.live.counter(header::WAITS));
+        if let Some(First { links, .. }) = &self.first {
+            let (edges, components) = (links.edges, links.components);
             return vec![
-                stat("IDG edges", first.edges),
-                stat("ICD SCCs", first.components),
-                stat("waits of the program", self.live.counter(header::WAITS)),
+                stat("IDG edges", edges),
+                stat("ICD SCCs", components),
+                waits,
             ];
         }
-        let counts = &self.transactions.counts;
-        if self.streaming.is_some() {
-            let engines = self.checker.runs().iter();
-            return engines.flat_map(|run| run.engine.stats()).collect();
+        if let Some(single) = &self.single {
+            return vec![
+                stat("records of components", single.records),
+                stat("IDG edges", single.links.edges),
+                stat("ICD SCCs", single.links.components),
+                stat("PCD events", self.checker.events()),
+                waits,
+            ];
         }
-        vec![
-            stat("records", self.records),
-            stat("regular transactions", counts.transactions),
-            stat("IDG edges", counts.edges),
-            stat("ICD SCCs", counts.components),
-            stat("PCD events", self.checker.events()),
-            stat("waits of the program", self.live.counter(header::WAITS)),
-        ]
+        let engines = self.checker.runs().iter();
+        engines.flat_map(|run| run.engine.stats()).collect()
     }
 
     /// All that was read, with [`Options::keep_all`]: the recording that would have been made.
@@ -652,12 +381,16 @@ impl Follower {
                 snapshot: &[],
                 words,
             }),
-            &self.maps,
+            self.maps(),
         )
     }
 
     /// The memory map of the process.
     pub fn maps(&self) -> &str {
-        self.first.as_ref().map_or(&self.maps, First::maps)
+        match (&self.first, &self.single) {
+            (Some(first), _) => first.questions.maps(),
+            (_, Some(single)) => single.questions.maps(),
+            _ => &self.maps,
+        }
     }
 }

@@ -22,8 +22,9 @@
 //! transactions ends. In which order two accesses of the component were is told by edges, but not by
 //! one from the one to the other: where the program knows of an order already, by way of other
 //! threads, it writes no further edge. All transactions on that way are in the component, if those
-//! that are still open count too; so their logs, as far as they go, are looked at as well. So the
-//! component by itself has the cycles that it has in the whole, and no others.
+//! that are still open count too. So their logs, as far as they go, take part in putting the
+//! others in order. Then the component by itself has the cycles that it has in the whole, and no
+//! others.
 //!
 //! # Other engines
 //!
@@ -39,11 +40,14 @@
 //!   [`Options::memory`] ([`Summary::forgotten`]), all that was before is forgotten.
 #![forbid(unsafe_code)]
 
+mod chunks;
 mod first;
 mod follow;
+mod links;
 mod live;
+mod questions;
+mod single;
 mod stream;
-mod transactions;
 
 pub use follow::{Follower, Options, Summary};
 pub use stream::Make;

@@ -35,14 +35,30 @@ pub(crate) struct Log {
     read: u64,
     /// The position that the thread has published, when last looked at.
     published: u64,
-    /// In a first run: the number of its transaction, when last looked at; before that.
+    /// The number of its transaction when last looked at, before that; and whether it is unary.
     clock: u64,
+    unary: bool,
+    /// The position of what the thread does, when last looked at.
+    written: u64,
+}
+
+/// A chunk of what a thread does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkAt {
+    pub(crate) offset: u64,
+    /// The position of its first record behind the snapshot, which has so many bytes.
+    pub(crate) position: u64,
+    snapshot: u64,
+    /// The transaction of the last record before it.
+    pub(crate) clock: u64,
 }
 
 /// A recording that is being written.
 #[derive(Debug)]
 pub(crate) struct Live {
     file: File,
+    /// Which fields of a slot's entry say how far the log is, and where it starts.
+    fields: (usize, usize),
     logs: Vec<Log>,
     returned: u64,
     buffer: Vec<u8>,
@@ -54,11 +70,28 @@ impl Live {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let live = Live {
             file,
+            fields: (entry::POSITION, entry::FIRST_CHUNK),
             logs: Vec::new(),
             returned: 0,
             buffer: Vec::new(),
         };
         Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
+    }
+
+    /// The logs are those of edges between transactions.
+    pub(crate) fn of_links(self) -> Live {
+        Live {
+            fields: (entry::LINKS_POSITION, entry::LINKS_CHUNK),
+            ..self
+        }
+    }
+
+    /// The logs are those of all that threads do.
+    pub(crate) fn of_everything(self) -> Live {
+        Live {
+            fields: (entry::POSITION, entry::FIRST_CHUNK),
+            ..self
+        }
     }
 
     fn word(&self, offset: u64) -> io::Result<u64> {
@@ -112,7 +145,8 @@ impl Live {
         let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
         let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
         for (log, entry) in self.logs.iter_mut().zip(entries) {
-            log.published = field(entry, entry::POSITION);
+            log.published = field(entry, self.fields.0);
+            log.written = field(entry, entry::POSITION);
         }
         Ok(())
     }
@@ -125,6 +159,8 @@ impl Live {
         let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
         for (log, entry) in self.logs.iter_mut().zip(entries) {
             log.clock = field(entry, entry::CLOCK);
+            let region = entry::REGIONS + 8 * (log.clock & 1) as usize;
+            log.unary = field(entry, region) == 0;
         }
         Ok(())
     }
@@ -132,6 +168,66 @@ impl Live {
     /// A slot's clock, when last looked at.
     pub(crate) fn clock(&self, slot: usize) -> u64 {
         self.logs.get(slot).map_or(0, |log| log.clock)
+    }
+
+    /// Whether the transaction of that clock is unary.
+    pub(crate) fn is_unary(&self, slot: usize) -> bool {
+        self.logs.get(slot).is_some_and(|log| log.unary)
+    }
+
+    /// The first chunk of what a thread does, if there is one.
+    pub(crate) fn first_chunk(&self, slot: usize) -> io::Result<Option<ChunkAt>> {
+        if self.logs[slot].written == 0 {
+            return Ok(None);
+        }
+        let at = SLOT_ENTRIES + slot * ENTRY_SIZE + entry::FIRST_CHUNK;
+        self.chunk_at(self.word(at as u64)?)
+    }
+
+    /// Whether a thread is in a later chunk by now.
+    pub(crate) fn has_left(&self, slot: usize, chunk: &ChunkAt) -> bool {
+        self.logs[slot].written >= chunk.position + CHUNK_UNIT as u64
+    }
+
+    /// The chunk after one that has been left.
+    pub(crate) fn next_chunk(&self, chunk: &ChunkAt) -> io::Result<Option<ChunkAt>> {
+        self.chunk_at(self.word(chunk.offset + CHUNK_NEXT)?)
+    }
+
+    fn chunk_at(&self, offset: u64) -> io::Result<Option<ChunkAt>> {
+        if offset == 0 {
+            return Ok(None);
+        }
+        let mut bytes = [0; CHUNK_HEADER_SIZE];
+        self.file.read_exact_at(&mut bytes, offset)?;
+        Ok(Some(ChunkAt {
+            offset,
+            position: field(&bytes, 24),
+            snapshot: field(&bytes, 16) >> 32,
+            clock: field(&bytes, std::mem::offset_of!(ChunkHeader, clock)),
+        }))
+    }
+
+    /// The snapshot and the records of a chunk, as far as they are written.
+    pub(crate) fn content(
+        &mut self,
+        slot: usize,
+        chunk: &ChunkAt,
+    ) -> io::Result<(Vec<u64>, Vec<u64>)> {
+        let room = (CHUNK_UNIT - CHUNK_HEADER_SIZE) as u64;
+        let snapshot = chunk.snapshot.min(room);
+        let len = if self.has_left(slot, chunk) {
+            room
+        } else {
+            let records = self.logs[slot].written.saturating_sub(chunk.position);
+            (snapshot + records).min(room)
+        };
+        self.buffer.resize(len as usize, 0);
+        let start = chunk.offset + CHUNK_HEADER_SIZE as u64;
+        self.file.read_exact_at(&mut self.buffer, start)?;
+        let (before, records) = self.buffer.split_at(snapshot as usize);
+        let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
+        Ok((words(before), words(records)))
     }
 
     /// The place in the table of the call that the program has asked for at this turn, if it has.
@@ -159,7 +255,7 @@ impl Live {
 
     /// Looks how far one thread is.
     pub(crate) fn look_at(&mut self, slot: usize) -> io::Result<()> {
-        let at = SLOT_ENTRIES + slot * ENTRY_SIZE + entry::POSITION;
+        let at = SLOT_ENTRIES + slot * ENTRY_SIZE + self.fields.0;
         let published = self.word(at as u64)?;
         if let Some(log) = self.logs.get_mut(slot) {
             log.published = published;
@@ -205,7 +301,7 @@ impl Live {
             return Ok(());
         }
         if log.first == 0 {
-            let at = SLOT_ENTRIES + slot * ENTRY_SIZE + entry::FIRST_CHUNK;
+            let at = SLOT_ENTRIES + slot * ENTRY_SIZE + self.fields.1;
             let chunk = self.word(at as u64)?;
             self.enter(slot, chunk)?;
         }
@@ -266,7 +362,8 @@ impl Live {
         Ok(())
     }
 
-    fn give_back(&mut self, chunk: u64) -> io::Result<()> {
+    /// Gives a chunk back to the program.
+    pub(crate) fn give_back(&mut self, chunk: u64) -> io::Result<()> {
         let number = (chunk - HEADER_SIZE as u64) / CHUNK_UNIT as u64 + 1;
         let at = RETURNED_RING as u64 + self.returned % RING_LEN as u64 * 8;
         self.returned += 1;

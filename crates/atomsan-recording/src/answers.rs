@@ -57,6 +57,11 @@ impl Answers {
         }
     }
 
+    /// From now on, these functions are regions.
+    pub fn set_spec(&mut self, spec: Spec) {
+        self.spec = spec;
+    }
+
     fn atomic(&self, name: &str) -> Atomic {
         if self.not_atomic.contains(name) {
             Atomic::No
@@ -88,9 +93,23 @@ impl Answers {
             .cloned()
     }
 
-    /// Whether nothing is known of the function of a call.
+    /// Whether nothing is known of a call.
     pub fn is_unknown(&mut self, from: u64, function: u64) -> bool {
-        from & call::LABEL == 0 && self.symbols.frames(function).is_empty()
+        let place = if function == call::PLACE {
+            from
+        } else {
+            function
+        };
+        from & call::LABEL == 0 && self.symbols.frames(place).is_empty()
+    }
+
+    /// The function that is called.
+    fn called(&mut self, function: u64) -> Rc<[Frame]> {
+        if function == call::PLACE {
+            Rc::default()
+        } else {
+            self.symbols.frames(function)
+        }
     }
 
     /// What is said of a call: its answer and what is inlined there.
@@ -101,7 +120,7 @@ impl Answers {
             return (answer::KNOWN | u64::from(atomic) * answer::ATOMIC, 0);
         }
         let mut said = answer::KNOWN;
-        let (code, place) = (self.symbols.frames(function), self.symbols.frames(from));
+        let (code, place) = (self.called(function), self.symbols.frames(from));
         let foreign = |frame: &Frame| self.options.is_foreign(frame);
         if place.iter().chain(code.last()).any(foreign) {
             said |= answer::FOREIGN;

@@ -446,16 +446,17 @@ impl Translator {
             if is_new {
                 new.push(address);
             }
-            if findings.handed_over.contains(var)
-                || op.is_atomic() && findings.repeated.contains(position)
-            {
+            let checked = !findings.handed_over.contains(var)
+                && !(op.is_atomic() && findings.repeated.contains(position));
+            let look = thread.sections.access(op, address, site, checked);
+            if !checked {
                 return;
             }
+            looked_again = looked_again.or(look);
             thread.arrive(batch);
             if op.is_atomic() && thread.touched.len() < TOUCHED {
                 thread.touched.push(var);
             }
-            looked_again = looked_again.or(thread.sections.access(op, address, site));
             first.get_or_insert(batch.events.len());
             batch.events.push(Event {
                 thread: thread.id,

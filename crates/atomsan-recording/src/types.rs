@@ -51,12 +51,9 @@ const LIBRARIES: &[&str] = &[
 ];
 
 /// What libraries put around what they make room for.
-const WRAPPERS: [&str; 4] = [
-    "ArcInner<",
-    "RcInner<",
-    "RcBox<",
-    "_Sp_counted_ptr_inplace<",
-];
+const WRAPPERS: [&str; 4] = ["ArcInner<", "RcInner<", "RcBox<", "_"];
+/// Raw memory for a value of the type that they are generic over.
+const BUFFERS: [&str; 2] = ["__aligned_buffer<", "__aligned_membuf<"];
 
 /// The types of a file.
 pub(crate) struct Types {
@@ -382,10 +379,23 @@ impl Types {
         match root.entry().tag() {
             gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type => {
                 let library = self.library.contains(&(of.0, at));
+                let name = self.name((of.0, at)).filter(|_| library);
+                let buffer =
+                    name.is_some_and(|name| BUFFERS.iter().any(|start| name.starts_with(start)));
                 let mut fields = Vec::new();
                 let mut children = root.children();
                 while let Ok(Some(child)) = children.next() {
-                    fields.extend(self.field(of.0, child.entry(), library));
+                    let entry = child.entry();
+                    match type_of(entry) {
+                        Some(content) if buffer => {
+                            if entry.tag() == gimli::DW_TAG_template_type_parameter {
+                                let of = (of.0, content);
+                                let (bytes, name) = (0..self.size(of)?, String::new());
+                                fields.push(Field { bytes, name, of });
+                            }
+                        }
+                        _ => fields.extend(self.field(of.0, entry, library)),
+                    }
                 }
                 Some(Layout::Fields(at, fields))
             }

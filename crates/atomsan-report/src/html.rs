@@ -68,10 +68,10 @@ pub fn data(documents: &[Document], sources: &Sources) -> Value {
         .iter()
         .map(|one| finding(one, sources, &mut lines))
         .collect();
-    let yields: Vec<Value> = (documents.iter().flat_map(|one| &one.engines))
+    let yields = (documents.iter().flat_map(|one| &one.engines))
         .filter_map(|engine| engine.product.as_deref())
-        .flat_map(|product| yields(product, sources, &mut lines))
-        .collect();
+        .flat_map(|product| yields(product, sources, &mut lines));
+    let yields = by_line(yields.collect());
     let codes: BTreeSet<&str> = findings.iter().map(|one| one.anomaly.as_str()).collect();
     let explain = codes.into_iter().filter_map(explain::find).map(|one| {
         let about = json!({
@@ -305,18 +305,49 @@ fn yields(
     yields
 }
 
+/// A line is one place of the map, though a line of several calls may need several yields, and
+/// several runs may need the same.
+fn by_line(yields: Vec<Value>) -> Vec<Value> {
+    let mut lines: Vec<Value> = Vec::new();
+    for one in yields {
+        let same =
+            |known: &&mut Value| known["path"] == one["path"] && known["line"] == one["line"];
+        let Some(known) = lines.iter_mut().find(same) else {
+            lines.push(one);
+            continue;
+        };
+        let count = |value: &Value| value["count"].as_u64().unwrap_or(0);
+        known["count"] = (count(known) + count(&one)).into();
+        if let (Some(with), Value::Array(more)) = (known["with"].as_array_mut(), &one["with"]) {
+            for other in more {
+                if !with.contains(other) {
+                    with.push(other.clone());
+                }
+            }
+        }
+    }
+    lines
+}
+
 /// What Silver counted, if it was asked to.
 fn density(documents: &[Document]) -> Vec<(String, String)> {
-    let stats = (documents.iter().flat_map(|one| &one.engines))
-        .filter(|engine| engine.name == "silver")
-        .flat_map(|engine| &engine.stats);
-    stats
-        .filter_map(|(name, value)| {
-            let name = name.strip_suffix(" density (per 10,000)")?;
-            let share = value.as_f64()? / 100.0;
-            Some((name.to_owned(), format!("{share:.1} %")))
-        })
-        .collect()
+    let mut density = Vec::new();
+    for document in documents {
+        let silver = (document.engines.iter()).filter(|engine| engine.name == "silver");
+        for (name, value) in silver.flat_map(|engine| &engine.stats) {
+            let name = name.strip_suffix(" density (per 10,000)");
+            let (Some(name), Some(value)) = (name, value.as_f64()) else {
+                continue;
+            };
+            let file = document.file.rsplit('/').next().unwrap_or_default();
+            let name = match documents {
+                [_] => name.to_owned(),
+                _ => format!("{name}, {file}"),
+            };
+            density.push((name, format!("{:.1} %", value / 100.0)));
+        }
+    }
+    density
 }
 
 #[cfg(test)]

@@ -28,6 +28,8 @@ impl Rank {
         match finding.anomaly {
             _ if !blamed_region || same_place => Rank::Low,
             Anomaly::LostUpdate if looked_again(finding, names) => Rank::Medium,
+            // Two places, of which one is not known, may be one.
+            _ if names.is_placed(first) != names.is_placed(second) => Rank::Medium,
             Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten => Rank::High,
             Anomaly::NonRepeatableRead
             | Anomaly::InconsistentPair

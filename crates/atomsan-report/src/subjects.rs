@@ -50,11 +50,26 @@ impl<'a> Subjects<'a> {
 
     /// What the steps do not say.
     fn told(&self) -> Vec<String> {
-        let told = |one: &Subject<'_>| {
-            let (short, whole) = (quoted(one.short), one.whole?);
-            Some(format!("{short} belongs to {whole}"))
-        };
-        self.known.iter().filter_map(told).collect()
+        let mut wholes: Vec<(&str, Vec<Cow<'_, str>>)> = Vec::new();
+        for one in &self.known {
+            let Some(whole) = one.whole else {
+                continue;
+            };
+            let short = quoted(one.short);
+            match wholes.iter_mut().find(|(known, _)| *known == whole) {
+                Some((_, parts)) => parts.push(short),
+                None => wholes.push((whole, vec![short])),
+            }
+        }
+        let told = wholes.into_iter().map(|(whole, parts)| {
+            let verb = if parts.len() == 1 {
+                "belongs"
+            } else {
+                "belong"
+            };
+            format!("{} {verb} to {whole}", list(&parts))
+        });
+        told.collect()
     }
 }
 
@@ -142,6 +157,23 @@ mod tests {
             "`Account::balance` belongs to the 48 bytes allocated at bank.rs:9",
         ];
         assert_eq!(subjects.told(), told);
+    }
+
+    #[test]
+    fn parts_of_one_thing_are_told_together() {
+        let report = with_targets(&[
+            "a.x of main (a.c:1)",
+            "b of f (a.c:9)",
+            "a.y of main (a.c:1)",
+        ]);
+        let told = Subjects::of(&report).told();
+        assert_eq!(
+            told,
+            [
+                "`a.x` and `a.y` belong to main (a.c:1)",
+                "`b` belongs to f (a.c:9)"
+            ]
+        );
     }
 
     #[test]

@@ -121,12 +121,12 @@ extern "C-unwind" fn begin_region(label: usize, pc: u64) {
 /// A label of Rust's, which does not end with a zero byte.
 extern "C-unwind" fn begin_region_str(label: usize, len: usize, pc: u64) {
     record(|thread| {
+        if crate::start::logs() != crate::start::Logs::All {
+            thread.begin_block(label as u64, short(len));
+        }
         let first = first_word(Kind::Begin, 0, label as u64);
         thread.append([first, second_word(short(len), pc)]);
         thread.next_epoch();
-        if ownership::is_order_only() {
-            thread.begin_block(label as u64, short(len));
-        }
     });
 }
 

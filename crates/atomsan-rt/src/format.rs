@@ -28,10 +28,12 @@
 //! ([`header::FOLLOWED`]). It gives chunks back that it has read, in the ring of [`RETURNED_RING`],
 //! and a thread that finds none waits for it, but not for ever.
 //!
-//! # A first run
+//! # Transactions
 //!
-//! A program whose accesses are not logged ([`Kind::Link`]) writes nothing down but which
-//! transaction comes after which. A transaction is a slot and a number of its *clock*, which is in
+//! A program that is checked for cycles of transactions writes down which transaction comes after
+//! which, in a log of its own ([`Kind::Link`]); in a first run it writes nothing else. Otherwise its
+//! log says which transaction records belong to ([`Kind::Transaction`]), and is read only where
+//! there is a cycle. A transaction is a slot and a number of its *clock*, which is in
 //! the slot's entry, beside the region that is being executed ([`entry`]). Which functions are
 //! regions the follower says: the program asks once for each call outside of a region, in the table
 //! at [`CALLS`], and the answer is a word of [`answer`] bits.
@@ -128,6 +130,8 @@ pub mod call {
     pub const INLINED: usize = 24;
     /// Tells a label from a call.
     pub const LABEL: u64 = 1 << 63;
+    /// The function of a place at which something else happens than a call.
+    pub const PLACE: u64 = 1;
 }
 
 /// What a follower says of a call. A function's *family* is a hash of its name, and for a closure of
@@ -187,6 +191,10 @@ pub mod entry {
     /// words, for even and for odd numbers, so that who sees the same number before and after sees
     /// its region.
     pub const REGIONS: usize = 24;
+    /// The same as [`POSITION`] and [`FIRST_CHUNK`], of the log of edges between transactions.
+    pub const LINKS_POSITION: usize = 40;
+    /// See [`LINKS_POSITION`].
+    pub const LINKS_CHUNK: usize = 48;
 }
 
 /// What stands in front of a chunk.
@@ -209,8 +217,10 @@ pub struct ChunkHeader {
     pub previous: u64,
     /// The offset of the log's next chunk in the file; 0 while this is the last.
     pub next: u64,
+    /// The number of the slot's transaction at its start.
+    pub clock: u64,
     /// Not used.
-    pub reserved: [u64; 2],
+    pub reserved: u64,
 }
 
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_SIZE);
@@ -319,6 +329,8 @@ kinds! {
     /// in the subject. Second word, 16 bits each from the low ones on: the slot of the latter, its
     /// region and the region of the former as in [`entry::REGIONS`].
     Link = 32, 3;
+    /// What follows in the log belongs to the transaction with the number in the subject.
+    Transaction = 33, 2;
     /// The bytes at the subject, as many as the third word says, belong to an atomic set. Fourth
     /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in
     /// [`Kind::Begin`].

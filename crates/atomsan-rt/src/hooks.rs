@@ -19,7 +19,9 @@ use crate::{ownership, platform, shadow, thread};
 use core::mem::offset_of;
 
 extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
-    if let Some(thread) = thread::current() {
+    if let Some(thread) = thread::current()
+        && !thread.skips.get()
+    {
         ownership::access(thread, address, SIZE, WRITE, pc);
     }
 }
@@ -30,7 +32,9 @@ extern "C-unwind" fn read_write<const SIZE: usize>(address: usize, pc: u64) {
 }
 
 extern "C-unwind" fn range<const WRITE: bool>(address: usize, len: usize, pc: u64) {
-    if let Some(thread) = thread::current() {
+    if let Some(thread) = thread::current()
+        && !thread.skips.get()
+    {
         ownership::access_range(thread, address, len, WRITE, pc);
     }
 }

@@ -568,7 +568,7 @@ fn a_chunk_has_one_owner() {
                         if let Some(before) = &before {
                             owners.lock().unwrap().remove(&before.address);
                         }
-                        let chunk = recording::new_chunk(slot, before.as_ref())
+                        let chunk = recording::new_chunk(slot, before.as_ref(), 0)
                             .expect("there are more chunks than threads");
                         let owner = owners.lock().unwrap().insert(chunk.address, slot);
                         assert_eq!(owner, None, "a chunk was handed out twice");

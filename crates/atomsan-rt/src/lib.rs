@@ -11,6 +11,7 @@
 //! | [`format`] | the recording, shared with its reader |
 //! | [`recording`] | the file |
 //! | [`regions`] | where transactions begin and end, in a first run |
+//! | [`log`] | records, in chunks
 //! | [`thread`] | a thread's log, call stack and epochs |
 //! | [`shadow`] | a word for each 8 bytes of memory |
 //! | [`ownership`] | the order of accesses |
@@ -43,6 +44,7 @@ mod hooks;
 mod kernel;
 #[cfg(not(test))]
 mod locks;
+mod log;
 #[cfg(not(test))]
 mod memory;
 mod ownership;

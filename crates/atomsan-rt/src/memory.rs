@@ -6,8 +6,8 @@
 //! inside of the runtime come here too; the thread is busy then, and nothing is recorded.
 
 use crate::format::{Kind, first_word, second_word};
-use crate::locks::record;
 use crate::platform::{self, exported_with_caller};
+use crate::thread::Thread;
 use crate::{ownership, real, thread};
 use core::ffi::c_void;
 
@@ -22,6 +22,13 @@ unsafe extern "C" {
 
 const EINVAL: i32 = 22;
 const ENOMEM: i32 = 12;
+
+/// Does something for the calling thread, if it is recorded and this is not the runtime's own memory.
+fn record(work: impl FnOnce(&Thread)) {
+    if let Some(thread) = thread::current().filter(|thread| !thread.is_busy()) {
+        thread.work(|| work(thread));
+    }
+}
 
 fn allocated(memory: *mut c_void, size: usize, pc: u64) -> *mut c_void {
     if !memory.is_null() {

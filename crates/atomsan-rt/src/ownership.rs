@@ -3,9 +3,9 @@
 //! Each 8 bytes of memory have a shadow word, as in Octet:
 //!
 //! ```text
-//! bits      63–62            61–48   47      46–16   15–8      7–0
-//!           2 read-exclusive slot    atomic  epoch   written   seen     bytes logged in that epoch
-//!           3 write-exclusive slot   atomic  epoch   written   seen
+//! bits      63–62            61–48   47      46      45–16   15–8      7–0
+//!           2 read-exclusive slot    atomic  shared  epoch   written   seen     bytes logged in that epoch
+//!           3 write-exclusive slot   atomic  shared  epoch   written   seen
 //!           1 read-shared    slot    atomic  position of that slot's log
 //!           0                                                  0 new, 1 locked
 //! ```
@@ -59,7 +59,9 @@ const SLOT: u64 = 0x3fff << 48;
 const ATOMIC: u64 = 1 << 47;
 const POSITION: u64 = ATOMIC - 1;
 const BYTES: u64 = 0xffff;
-const EPOCH: u64 = POSITION & !BYTES;
+/// More than one thread has accessed the granule since it was new.
+const SHARED: u64 = 1 << 46;
+const EPOCH: u64 = POSITION & !BYTES & !SHARED;
 
 /// What a small block of memory is.
 const SMALL: usize = 512;
@@ -171,6 +173,18 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
     }
 }
 
+/// An access that is going to be logged tells where the thread is, if it is of something that others
+/// access too: functions that are inlined there may be regions.
+#[inline(always)]
+fn look_where(thread: &Thread, address: usize, pc: u64) {
+    if !thread.is_inside() {
+        let word = shadow::word(address).load(Ordering::Relaxed);
+        if word & STATE == READ_SHARED || word & SHARED != 0 {
+            thread.look_where(pc);
+        }
+    }
+}
+
 /// An access to one granule that the thread does not own.
 #[inline(never)]
 fn take(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
@@ -179,6 +193,7 @@ fn take(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
     }
     thread.work(|| {
         if let Some(detail) = own(thread, address, bytes(address, size), write) {
+            look_where(thread, address, pc);
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
             thread.append_access([first, second_word(detail, pc)]);
@@ -192,6 +207,9 @@ fn add(thread: &Thread, shadow: &AtomicU64, next: u64, first: u64, second: u64) 
     if thread.ignoring.get() == 0 {
         thread.work(|| {
             shadow.store(next, Ordering::Relaxed);
+            if next & SHARED != 0 {
+                thread.look_where(second);
+            }
             thread.append_access([first, second]);
         });
     }
@@ -204,6 +222,7 @@ fn access_slow(thread: &Thread, address: usize, size: usize, write: bool, pc: u6
     }
     thread.work(|| {
         if let Some(detail) = own_range(thread, address, size, write) {
+            look_where(thread, address, pc);
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
             thread.append_access([first, second_word(detail, pc)]);
@@ -221,6 +240,7 @@ pub(crate) fn access_range(thread: &Thread, address: usize, len: usize, write: b
     }
     thread.work(|| {
         if let Some(detail) = own_range(thread, address, len, write) {
+            look_where(thread, address, pc);
             let kind = if write {
                 Kind::WriteRange
             } else {
@@ -286,7 +306,7 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
         }
         if word & ATOMIC == 0 {
             return Known::Owned(if difference & EPOCH != 0 {
-                owned(thread, word & STATE) | logged
+                owned(thread, word & STATE) | word & SHARED | logged
             } else {
                 word | logged
             });
@@ -334,7 +354,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 if (word ^ thread.mine.get()) & EPOCH == 0 {
                     state | word & !STATE | logged
                 } else {
-                    owned(thread, state) | logged
+                    owned(thread, state) | word & SHARED | logged
                 }
             }
             READ_EXCLUSIVE if !write => {
@@ -348,7 +368,8 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             }
             _ => {
                 order_after(thread, word, write);
-                owned(thread, state) | logged
+                let shared = if word == 0 { 0 } else { SHARED };
+                owned(thread, state) | shared | logged
             }
         };
         let next = next | word & ATOMIC | atomic;
@@ -481,18 +502,29 @@ pub(crate) fn atomic<R>(
     let word = lock(shadow);
     order_after(thread, word, may_write);
     let (result, outcome) = perform();
+    if word & STATE == READ_SHARED || word & SHARED != 0 || taken(thread, word) != 0 {
+        thread.look_where(pc);
+    }
     let (first, second) = (
         first_word(Kind::AtomicLoad, size as u8, address as u64),
         second_word(taken(thread, word), pc),
     );
     let kind = |kind: Kind| first & !(0xff << 56) | (kind as u64) << 56;
     let next = |thread: &Thread, wrote: bool| {
+        let shared = match word & STATE {
+            0 => 0,
+            READ_SHARED => SHARED,
+            _ if slot_of(word) == thread.slot.get() => word & SHARED,
+            _ => SHARED,
+        };
         let word = match word & STATE {
-            _ if wrote => owned(thread, WRITE_EXCLUSIVE),
+            _ if wrote => owned(thread, WRITE_EXCLUSIVE) | shared,
             READ_SHARED => word,
-            WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => owned(thread, WRITE_EXCLUSIVE),
+            WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
+                owned(thread, WRITE_EXCLUSIVE) | shared
+            }
             READ_EXCLUSIVE if slot_of(word) != thread.slot.get() => read_shared(thread),
-            _ => owned(thread, READ_EXCLUSIVE),
+            _ => owned(thread, READ_EXCLUSIVE) | shared,
         };
         word | ATOMIC
     };

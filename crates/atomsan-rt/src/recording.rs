@@ -122,6 +122,11 @@ pub(crate) fn is_followed() -> bool {
     counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
 }
 
+/// Whether the process that follows is still there.
+pub(crate) fn has_follower() -> bool {
+    platform::is_there(FOLLOWER.load(Ordering::Relaxed))
+}
+
 /// Nobody waits for the follower any more.
 pub(crate) fn give_up() {
     counter(header::FOLLOWED).store(GONE, Ordering::Relaxed);
@@ -171,12 +176,13 @@ fn used() -> Option<usize> {
             if offset + CHUNK_UNIT > SIZE.load(Ordering::Relaxed) {
                 continue;
             }
+            // A follower reads no further than the log goes.
             if counter(header::FOLLOWED).load(Ordering::Relaxed) == 0 {
                 forget(offset);
+                let start = BASE.load(Ordering::Acquire) + offset;
+                // SAFETY: the chunk is mapped, has room in the file and belongs to nobody else.
+                unsafe { platform::fill(start as *mut u8, 0, CHUNK_UNIT) };
             }
-            let start = BASE.load(Ordering::Acquire) + offset;
-            // SAFETY: the chunk is mapped, has room in the file and belongs to nobody else.
-            unsafe { platform::fill(start as *mut u8, 0, CHUNK_UNIT) };
             return Some(offset);
         }
     }
@@ -203,7 +209,7 @@ fn forget(offset: usize) {
 
 /// A chunk for a slot's log. `before` is the slot's last one, if there is one. `None` when the
 /// budget or the disk is used up and nothing comes back.
-pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
+pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option<Chunk> {
     let base = BASE.load(Ordering::Acquire);
     if base == 0 {
         return None;
@@ -230,7 +236,8 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>) -> Option<Chunk> {
         position,
         previous: before.map_or(0, |before| before.position),
         next: 0,
-        reserved: [0; 2],
+        clock,
+        reserved: 0,
     };
     let address = base + offset;
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
@@ -263,7 +270,7 @@ fn room() -> Option<usize> {
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
-        if turn.is_multiple_of(LOOK) && !platform::is_there(FOLLOWER.load(Ordering::Relaxed)) {
+        if turn.is_multiple_of(LOOK) && !has_follower() {
             break;
         }
     }
@@ -294,7 +301,7 @@ impl Chunk {
     }
 
     /// Puts the chunk into its slot's log, where a follower finds it.
-    pub(crate) fn link(&self, slot: u32, before: Option<&Chunk>) {
+    pub(crate) fn link(&self, slot: u32, before: Option<&Chunk>, field: usize) {
         let offset = (self.address - BASE.load(Ordering::Relaxed)) as u64;
         match before {
             // A chunk that may be in use again has another header by now.
@@ -303,7 +310,7 @@ impl Chunk {
                 unsafe { (&raw mut (*before.header()).next).write_volatile(offset) };
             }
             Some(_) => {}
-            None => slot_entry(slot, entry::FIRST_CHUNK).store(offset, Ordering::Release),
+            None => slot_entry(slot, field).store(offset, Ordering::Release),
         }
     }
 }
@@ -327,7 +334,8 @@ pub(crate) fn write_maps() {
             position: 0,
             previous: 0,
             next: 0,
-            reserved: [0; 2],
+            clock: 0,
+            reserved: 0,
         };
         let (mut at, end) = (base + offset + CHUNK_HEADER_SIZE, base + offset + SIZE);
         // SAFETY: the chunk is ours and not yet used.

@@ -15,6 +15,10 @@
 //! ([`Kind::Link`](crate::format::Kind::Link)). A transaction that nobody takes anything from and
 //! that takes nothing has no record at all, and can be in no cycle.
 //!
+//! A second run is about the regions that a first one has named: the follower says that only these
+//! are regions, and if no unary transaction was in a cycle, plain accesses outside of them do not
+//! count ([`Thread::skips`]). Synchronisation does, because it orders the rest.
+//!
 //! # Regions
 //!
 //! As in `atomsan_recording::events`: a thread's entry point and its closures are no regions, and
@@ -34,6 +38,13 @@ use core::sync::atomic::Ordering;
 
 /// How long a thread waits for an answer, in steps of 50 microseconds.
 const PATIENCE: u32 = 40_000;
+/// After so many steps, it is looked whether the follower is still there.
+const LOOK: u32 = 200;
+/// The function of a place in the table at which nothing is called.
+const PLACE: u64 = call::PLACE;
+/// How many transactions with a region are written down after an edge: if a cycle goes through one
+/// before them and one behind, it may go through them, without an edge of their own.
+const NOTED: u32 = 16;
 /// How much of the table is used at most.
 const MOST: u64 = CALLS_LEN as u64 * 3 / 4;
 
@@ -48,8 +59,11 @@ mod flag {
 /// Where a thread is.
 #[derive(Default)]
 pub(crate) struct Position {
-    /// The number of the transaction.
+    /// The number of the transaction, and of the one that the log's last record belongs to.
     clock: Cell<u64>,
+    marked: Cell<u64>,
+    /// How many more transactions are written down although they have no edge.
+    noted: Cell<u32>,
     /// Its region, plus 1; 0 if it is unary.
     region: Cell<u64>,
     /// The end of the frame whose function is the region, or is the outermost one that was called in
@@ -65,6 +79,13 @@ pub(crate) struct Position {
     foreign: Cell<u32>,
     /// The family of the entry point, and whether it is a closure.
     entry: Cell<(u64, bool)>,
+}
+
+impl Position {
+    /// The number of the transaction that the log's last record belongs to.
+    pub(crate) fn clock(&self) -> u64 {
+        self.marked.get()
+    }
 }
 
 fn field(at: usize, field: usize) -> &'static AtomicU64 {
@@ -115,7 +136,7 @@ fn enter_call(mut at: usize, from: u64, function: u64) -> Option<(usize, u64)> {
 
 #[cold]
 fn wait_for_answer(at: usize) -> Option<(usize, u64)> {
-    for _ in 0..PATIENCE {
+    for turn in 0..PATIENCE {
         if !recording::is_followed() {
             return None;
         }
@@ -124,6 +145,9 @@ fn wait_for_answer(at: usize) -> Option<(usize, u64)> {
             return Some((at, answer));
         }
         platform::sleep_microseconds(50);
+        if turn % LOOK == LOOK - 1 && !recording::has_follower() {
+            break;
+        }
     }
     recording::give_up();
     None
@@ -150,9 +174,37 @@ impl Thread {
         let (now, slot) = (at.clock.get() + 1, self.slot.get());
         at.clock.set(now);
         at.region.set(region);
+        self.skips.set(region == 0 && start::skips_outside());
+        if at.noted.get() > 0 && region != 0 {
+            at.noted.set(at.noted.get() - 1);
+            self.write_link([first_word(Kind::Transaction, 0, now), region]);
+        }
+        self.next_epoch();
         recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);
         recording::slot_entry(slot, entry::CLOCK).store(now, Ordering::Release);
+    }
+
+    /// Says in the log which transaction follows.
+    #[inline(always)]
+    pub(crate) fn mark(&self) {
+        let clock = self.position.clock.get();
+        if self.position.marked.get() != clock {
+            self.write([first_word(Kind::Transaction, 0, clock), 0]);
+            self.position.marked.set(clock);
+        }
+    }
+
+    /// Something happens at a place outside of regions.
+    pub(crate) fn pass_place(&self, pc: u64) {
+        let at = &self.position;
+        if at.region.get() != 0 && at.inlined.get().0 == 0 {
+            return;
+        }
+        let (place, said) = ask(pc, PLACE).unwrap_or((0, 0));
+        let has_entry = at.users.get() + at.foreign.get() > 0;
+        let inlined = self.inlined_region(place, said, has_entry);
+        self.enter_inlined(self.top.get(), pc, inlined);
     }
 
     /// The thread starts, or goes on in another recording: it is in no region that is known.
@@ -171,6 +223,11 @@ impl Thread {
         self.position.clock.get() | self.position.region.get() << 48
     }
 
+    /// Writes down that what follows comes after the transaction that another slot is in.
+    pub(crate) fn link_now(&self, slot: u32) {
+        self.write_edge(slot, clock(slot));
+    }
+
     /// Orders what follows after a transaction of another slot, given as by [`clock`].
     pub(crate) fn link(&self, slot: u32, clock: u64) {
         let Some(known) = self.known.get(slot as usize) else {
@@ -180,13 +237,18 @@ impl Thread {
             return;
         }
         known.set(clock & LOW);
+        self.write_edge(slot, clock);
+    }
+
+    fn write_edge(&self, slot: u32, clock: u64) {
         let (now, region) = (self.position.clock.get(), self.position.region.get());
         let unary = u64::from(region == 0);
-        self.write([
+        self.write_link([
             first_word(Kind::Link, 0, clock),
             u64::from(slot) | clock >> 48 << 16 | region << 32,
             now + unary,
         ]);
+        self.position.noted.set(NOTED);
         // Whoever sees the clock there can also see what leads there.
         if unary == 1 {
             self.tick(0);

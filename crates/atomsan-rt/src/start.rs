@@ -9,7 +9,8 @@
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
 //! | `ATOMSAN_FOLLOWED` | the process that watches the directory and follows the recordings; 0 if there is none |
-//! | `ATOMSAN_LOGS` | 0 if calls and edges are recorded, but no accesses |
+//! | `ATOMSAN_LOGS` | 0 if only edges between transactions are recorded, 2 if they are recorded beside everything |
+//! | `ATOMSAN_OUTSIDE` | 0 if plain accesses outside of regions do not count |
 //! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run; after more where it seldom is |
 //! | `ATOMSAN_NOISE_SEED` | a number; another one is another noise |
 
@@ -94,12 +95,34 @@ fn spread(number: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// Whether accesses are recorded; otherwise only calls and the edges between threads are.
-static LOGS: AtomicBool = AtomicBool::new(true);
+/// What is recorded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Logs {
+    /// Edges between transactions.
+    Edges,
+    /// Everything.
+    All,
+    /// Everything, and edges between transactions.
+    Transactions,
+}
 
-/// Whether accesses are recorded; otherwise only calls and the edges between threads are.
-pub(crate) fn logs_accesses() -> bool {
-    LOGS.load(Ordering::Relaxed)
+static LOGS: AtomicU8 = AtomicU8::new(Logs::All as u8);
+
+/// What is recorded.
+pub(crate) fn logs() -> Logs {
+    match LOGS.load(Ordering::Relaxed) {
+        0 => Logs::Edges,
+        2 => Logs::Transactions,
+        _ => Logs::All,
+    }
+}
+
+/// Whether plain accesses outside of regions do not count.
+static SKIPS: AtomicBool = AtomicBool::new(false);
+
+/// Whether plain accesses outside of regions do not count.
+pub(crate) fn skips_outside() -> bool {
+    SKIPS.load(Ordering::Relaxed)
 }
 
 /// Makes sure that the recording has been started, by this call or another; whether there is one.
@@ -244,10 +267,18 @@ fn open_recording() -> bool {
         (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15),
         Ordering::Relaxed,
     );
-    if variable(b"ATOMSAN_LOGS") == Some(b"0") {
-        LOGS.store(false, Ordering::Relaxed);
-        ownership::log_no_accesses();
+    match variable(b"ATOMSAN_LOGS") {
+        Some(b"0") => {
+            LOGS.store(Logs::Edges as u8, Ordering::Relaxed);
+            ownership::log_no_accesses();
+        }
+        Some(b"2") => LOGS.store(Logs::Transactions as u8, Ordering::Relaxed),
+        _ => {}
     }
+    SKIPS.store(
+        variable(b"ATOMSAN_OUTSIDE") == Some(b"0"),
+        Ordering::Relaxed,
+    );
     let memory = variable(b"ATOMSAN_MEMORY")
         .and_then(number)
         .unwrap_or(DEFAULT_MEMORY);

@@ -8,8 +8,7 @@
 //!
 //! # Log
 //!
-//! Records go to positions, which grow for ever; `shift` says where in memory that is, in the
-//! current chunk. Each chunk starts with a snapshot of the calls that are in the log, so that the
+//! Each chunk of the [`Log`] starts with a snapshot of the calls that are in the log, so that the
 //! chunks before it can be forgotten.
 //!
 //! # Calls
@@ -34,15 +33,17 @@
 //! `busy` is set while the runtime works for this thread. A signal handler that interrupts it
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
-use crate::format::{Kind, LOW, SLOTS, first_word, frame_detail, header, second_word};
-use crate::recording::Chunk;
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
+use crate::format::{Kind, LOW, SLOTS, entry, first_word, frame_detail, header, second_word};
+use crate::log::{self, Log};
+use crate::sync::{AtomicBool, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
 
 const FRAMES: usize = 1 << 20;
+/// How many of the innermost functions are named where a thread is started.
+const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
 const FILTER: usize = 1 << 15;
@@ -81,14 +82,6 @@ pub(crate) struct LastLoad {
 /// One thread of the program. All-zero memory is a valid one.
 #[repr(C)]
 pub(crate) struct Thread {
-    /// The position of the next record.
-    cursor: Cell<u64>,
-    /// The position of the end of the chunk.
-    limit: Cell<u64>,
-    /// Where position 0 would be in memory.
-    shift: Cell<u64>,
-    /// Where everybody sees the position; 0 before there is a chunk.
-    published: Cell<usize>,
     /// What a shadow word looks like that this thread owns as a writer and all of whose bytes are
     /// logged in this epoch (see [`crate::ownership`]); the second thread-local word is the same.
     pub(crate) mine: Cell<u64>,
@@ -102,10 +95,15 @@ pub(crate) struct Thread {
     busy: Cell<bool>,
     /// Whether this is a first run: nothing is recorded but which transaction comes after which.
     silent: Cell<bool>,
-    /// Whether records were lost since the last one in the log.
-    lost: Cell<bool>,
-    /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
-    chunk: Cell<(usize, u64)>,
+    /// Whether plain accesses do not count, because the thread is outside of the regions that this run
+    /// is about.
+    pub(crate) skips: Cell<bool>,
+    /// Whether the program knows its regions (see [`crate::regions`]).
+    tabled: Cell<bool>,
+    /// What the thread does.
+    log: Log,
+    /// Which transaction comes after which.
+    links: Log,
     /// Nesting of annotations that ask us to look away.
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
@@ -252,29 +250,14 @@ pub(crate) fn position_of(slot: u32) -> u64 {
     }
 }
 
-/// Writes a record, its first word last.
-///
-/// # Safety
-/// The words must have room at the address.
-#[inline(always)]
-unsafe fn put<const N: usize>(address: usize, words: [u64; N]) {
-    let to = address as *mut u64;
-    // SAFETY: the caller vouches for the room.
-    unsafe {
-        for (index, word) in words.iter().enumerate().skip(1) {
-            to.add(index).write_volatile(*word);
-        }
-        to.write_volatile(words[0]);
-    }
-}
-
 impl Thread {
     fn reset(&self, slot: u32, number: u64) {
         self.slot.set(slot);
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
         self.set_mine(ownership::owned_by(slot, self.mine.get()));
-        self.silent.set(!start::logs_accesses());
+        self.silent.set(start::logs() == start::Logs::Edges);
+        self.tabled.set(start::logs() != start::Logs::All);
         self.ignoring.set(0);
         self.known[slot as usize].set(u64::MAX);
         self.bottom.set(Frame {
@@ -286,7 +269,8 @@ impl Thread {
         self.excess.set(0);
         self.logged.set(0);
         self.busy.set(false);
-        if self.silent.get() {
+        self.skips.set(false);
+        if self.tabled.get() {
             self.start_clock();
         }
         self.guard();
@@ -311,7 +295,7 @@ impl Thread {
             0
         });
         let logged = base + self.logged.get() * size_of::<Frame>();
-        let outside = self.silent.get() && !inside;
+        let outside = self.tabled.get() && !inside;
         self.floor.set(if outside || self.excess.get() > 0 {
             usize::MAX
         } else {
@@ -326,12 +310,11 @@ impl Thread {
         }
         self.known[self.slot.get() as usize].set(u64::MAX);
         recording::prepare_slot(self.slot.get() as usize);
-        self.cursor.set(0);
-        self.limit.set(0);
-        self.chunk.set((0, 0));
+        self.log.start_over();
+        self.links.start_over();
         self.logged.set(0);
         self.next_epoch();
-        if self.silent.get() {
+        if self.tabled.get() {
             self.start_clock();
         }
         self.guard();
@@ -357,6 +340,11 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         Some(result)
+    }
+
+    /// Whether the runtime works for this thread.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.busy.get()
     }
 
     /// Work that a signal has interrupted will not be finished.
@@ -390,7 +378,7 @@ impl Thread {
         if self.silent.get() {
             self.own_clock()
         } else {
-            self.cursor.get()
+            self.log.position()
         }
     }
 
@@ -399,6 +387,9 @@ impl Thread {
     pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
         if self.silent.get() {
             return;
+        }
+        if self.tabled.get() {
+            self.mark();
         }
         if self.logged.get() != self.depth() {
             self.log_frames();
@@ -423,80 +414,77 @@ impl Thread {
         }
     }
 
+    /// Appends the name of a thread, which is wanted even if nothing else of the log is.
+    pub(crate) fn append_name(&self, words: [u64; 4]) {
+        if self.tabled.get() && !self.silent.get() {
+            self.write_link(words);
+        }
+        self.append(words);
+    }
+
+    /// Something happens at a place: if that is outside of regions, it may be in one that is inlined
+    /// there.
+    #[inline(always)]
+    pub(crate) fn look_where(&self, pc: u64) {
+        if self.tabled.get() && !self.is_inside() {
+            self.pass_place(pc & LOW);
+        }
+    }
+
     /// Appends the record of something that ends the epoch.
     #[inline(always)]
     pub(crate) fn append_step(&self, kind: Kind, subject: u64, pc: u64) {
-        if self.silent.get() {
-            return self.pass_step(kind, subject);
+        if self.tabled.get() {
+            return self.append_boundary(kind, subject, pc);
         }
         self.append([first_word(kind, 0, subject), second_word(0, pc)]);
         self.next_epoch();
     }
 
-    /// The same where it is not recorded.
-    fn pass_step(&self, kind: Kind, subject: u64) {
-        match kind {
-            Kind::Wait | Kind::Arrive | Kind::Yield | Kind::Fork | Kind::Join => self.split(),
-            Kind::Begin => self.begin_block(subject, 0),
-            Kind::End => self.end_block(),
-            _ => {}
+    /// The same where it may be the end or the beginning of a transaction.
+    fn append_boundary(&self, kind: Kind, subject: u64, pc: u64) {
+        self.look_where(pc);
+        if kind == Kind::Begin {
+            self.begin_block(subject, 0);
+        }
+        if kind == Kind::Fork && !self.silent.get() {
+            self.write_fork(subject, pc);
+        }
+        self.append([first_word(kind, 0, subject), second_word(0, pc)]);
+        self.next_epoch();
+        if log::splits(kind) {
+            self.split();
+        } else if kind == Kind::End {
+            self.end_block();
         }
     }
 
-    /// The first word goes last, so that a record that was cut off by the end of the process is
-    /// the end of the log.
+    /// Says where a thread is started, and by which calls, which is wanted even if nothing else of
+    /// the log is.
+    fn write_fork(&self, number: u64, pc: u64) {
+        let depth = self.depth();
+        for frame in &self.frames[depth.saturating_sub(FORK_FRAMES)..depth] {
+            self.write_link(self.entered(frame.get()));
+        }
+        self.write_link([first_word(Kind::Fork, 0, number), second_word(0, pc)]);
+    }
+
+    /// Writes a record to the log.
     #[inline(always)]
     pub(crate) fn write<const N: usize>(&self, words: [u64; N]) {
-        let mut at = self.cursor.get();
-        if at + 8 * N as u64 > self.limit.get() {
-            if !self.next_chunk() {
-                return;
-            }
-            at = self.cursor.get();
-        }
-        // SAFETY: the positions up to `limit` are the unused rest of a chunk that belongs to this
-        // thread.
-        unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
-        self.publish(at + 8 * N as u64);
+        self.log.write(words, || {
+            let fields = (entry::POSITION, entry::FIRST_CHUNK);
+            let clock = self.position.clock();
+            (self.log).next_chunk(self.slot.get(), fields, clock, |start| self.snapshot(start))
+        });
     }
 
-    /// Tells everybody how far the log goes.
-    #[inline(always)]
-    fn publish(&self, position: u64) {
-        self.cursor.set(position);
-        // SAFETY: there is a chunk, so this is the slot's entry, which is mapped for good.
-        let published = unsafe { &*(self.published.get() as *const AtomicU64) };
-        published.store(position, Ordering::Release);
-    }
-
-    /// Goes on in another chunk; whether there is one.
-    #[cold]
-    #[inline(never)]
-    fn next_chunk(&self) -> bool {
-        let slot = self.slot.get();
-        let (address, position) = self.chunk.get();
-        let before = (address != 0).then_some(Chunk { address, position });
-        let Some(chunk) = recording::new_chunk(slot, before.as_ref()) else {
-            recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
-            self.lost.set(true);
-            return false;
-        };
-        let (start, _) = chunk.content(0);
-        let bytes = if before.is_some() {
-            self.snapshot(start)
-        } else {
-            0
-        };
-        chunk.set_snapshot(bytes, !self.lost.replace(false));
-        let (first, end) = chunk.content(bytes);
-        self.shift.set((first as u64).wrapping_sub(chunk.position));
-        self.limit.set(chunk.position + (end - first) as u64);
-        self.chunk.set((chunk.address, chunk.position));
-        self.published
-            .set(core::ptr::from_ref(recording::position(slot)) as usize);
-        chunk.link(slot, before.as_ref());
-        self.publish(chunk.position);
-        true
+    /// Writes a record of an edge between transactions.
+    pub(crate) fn write_link<const N: usize>(&self, words: [u64; N]) {
+        self.links.write(words, || {
+            let fields = (entry::LINKS_POSITION, entry::LINKS_CHUNK);
+            self.links.next_chunk(self.slot.get(), fields, 0, |_| 0)
+        });
     }
 
     /// Writes a snapshot to the start of a chunk: what a reader must know that has nothing of what
@@ -548,6 +536,10 @@ impl Thread {
         };
         if known.get() < position {
             known.set(position);
+            if self.tabled.get() {
+                self.link_now(slot);
+                self.mark();
+            }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
             self.next_epoch();
         }
@@ -623,7 +615,8 @@ impl Thread {
             return self.guard();
         }
         let mut function = function & LOW;
-        if self.silent.get() && !self.is_inside() {
+        let outside = self.tabled.get() && !self.is_inside();
+        if outside {
             // A handler that interrupts this has functions that are nobody's.
             function |= self
                 .work(|| self.enter_outside(call, function))
@@ -635,9 +628,10 @@ impl Thread {
             stack,
         });
         self.top.set(self.top.get() + size_of::<Frame>());
-        if self.silent.get() {
+        if outside {
             self.guard();
-        } else {
+            self.next_epoch();
+        } else if !self.tabled.get() {
             self.next_epoch();
         }
     }
@@ -654,12 +648,12 @@ impl Thread {
         };
         let end = self.top.get();
         self.top.set(end - size_of::<Frame>());
-        if self.silent.get() {
-            self.work(|| self.leave(self.frames[depth].get().function, end));
-            return self.guard();
-        }
         if self.logged.get() > depth {
             self.log_exit(depth);
+        }
+        if self.tabled.get() {
+            self.work(|| self.leave(self.frames[depth].get().function, end));
+            self.guard();
         }
     }
 
@@ -671,10 +665,14 @@ impl Thread {
                 self.write([first_word(Kind::Exit, 0, 0), 0]);
                 self.logged.set(self.logged.get() - 1);
             }
-            self.next_epoch();
+            if !self.is_inside() {
+                self.next_epoch();
+            }
         });
         self.guard();
-        start::noise(0);
+        if !self.tabled.get() {
+            start::noise(0);
+        }
     }
 
     #[inline(never)]
@@ -725,7 +723,7 @@ impl Thread {
         platform::set_thread_word(OFF);
         self.append_step(Kind::ThreadEnd, self.number.get(), 0);
         let position = self.position();
-        if self.silent.get() {
+        if self.tabled.get() {
             self.start_clock();
         }
         let slot = self.slot.get() as usize;

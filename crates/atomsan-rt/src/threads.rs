@@ -335,7 +335,7 @@ fn named(name: usize, text: u128, pc: u64) {
         thread.work(|| {
             let first = first_word(Kind::ThreadName, 0, number);
             let [low, high] = [text as u64, (text >> 64) as u64];
-            thread.append([first, second_word(0, pc), low, high]);
+            thread.append_name([first, second_word(0, pc), low, high]);
         });
     }
 }

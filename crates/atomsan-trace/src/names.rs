@@ -160,6 +160,11 @@ impl Names {
         }
     }
 
+    /// What decides which functions are expected to be atomic.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
     /// From now on, a function is not atomic, whatever the specification said. Whether that is new.
     pub fn demote(&mut self, id: FunctionId) -> bool {
         let Some(function) = self.functions.get_mut(id.index()) else {

@@ -109,6 +109,11 @@ impl Spec {
         self.demoted.insert(name.to_owned())
     }
 
+    /// How many functions are not atomic, whatever the rules say.
+    pub fn demotions(&self) -> usize {
+        self.demoted.len()
+    }
+
     /// What the specification says of the function with this name.
     pub fn decide(&self, name: &str) -> Atomic {
         if self.demoted.contains(name) {

@@ -69,9 +69,10 @@ impl Language {
 
 fn is_ours(word: &OsStr) -> bool {
     let name = Path::new(word).file_name().unwrap_or(word);
-    ["atomsan", "cargo-atomsan", NAME, CPP_NAME]
-        .map(OsStr::new)
-        .contains(&name)
+    let ours = ["atomsan", "cargo-atomsan", NAME, CPP_NAME].map(OsStr::new);
+    // Somebody may have given it another name.
+    let this = std::env::current_exe().unwrap_or_default();
+    ours.contains(&name) || this.file_name() == Some(name)
 }
 
 pub(crate) fn run(language: Language, arguments: &[OsString]) -> anyhow::Result<Exit> {
@@ -126,8 +127,10 @@ fn added(asked: &Asked, runtime: &Path, clang: bool) -> Vec<OsString> {
     }
     if asked.stage >= Stage::Compile && asked.compiles {
         let only: &[&str] = if clang {
-            // What is wider than 16 bytes is not announced.
+            // What is wider than 16 bytes is not announced; what the user asks for is in the debug
+            // information, so that the summary can say so.
             &[
+                "-grecord-command-line",
                 "-finline-hint-functions",
                 "-fno-vectorize",
                 "-fno-slp-vectorize",

@@ -46,7 +46,8 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         violations: run.findings.total(),
         remarks: run.engine.remarks(),
         product: run.engine.product(checker.names()),
-        stats: if about.stats {
+        // The interference density is part of the result.
+        stats: if about.stats || run.engine.name() == "silver" {
             let stats = run.engine.stats().into_iter();
             stats
                 .map(|stat| (stat.name.to_owned(), stat.value.into()))

@@ -249,14 +249,22 @@ impl Flags {
         if self.first_run.is_some() {
             return Ok(doublechecker::Mode::FirstRun);
         }
+        Ok(match self.second_run()? {
+            Some(info) => doublechecker::Mode::SecondRun(info),
+            None => doublechecker::Mode::SingleRun,
+        })
+    }
+
+    /// What first runs have found, if this is a second one.
+    pub(crate) fn second_run(&self) -> anyhow::Result<Option<StaticInfo>> {
         if self.second_run.is_empty() {
-            return Ok(doublechecker::Mode::SingleRun);
+            return Ok(None);
         }
         let mut info = StaticInfo::default();
         for path in &self.second_run {
             info.unite(StaticInfo::parse(path, &read(path, "first run")?)?);
         }
-        Ok(doublechecker::Mode::SecondRun(info))
+        Ok(Some(info))
     }
 
     fn atomizer(&self) -> anyhow::Result<atomizer::Options> {

@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::last;
 use crate::outcome::{Outcome, Runs};
 use crate::output;
+use crate::products::Products;
 use crate::progress::Progress;
 use crate::render;
 use crate::{child, interrupt, online, pass, watch};
@@ -195,10 +196,18 @@ pub(crate) fn environment(args: &Args, recordings: &Path) -> Vec<(&'static str, 
     ]
 }
 
-/// A directory for recordings, which goes away when it is dropped.
-pub(crate) fn directory() -> anyhow::Result<tempfile::TempDir> {
-    tempfile::Builder::new()
-        .prefix("atomsan-")
+/// A directory for recordings, which goes away when it is dropped. Logs that are read while they
+/// are written, and are used again, are kept off the disk.
+pub(crate) fn directory(online: bool) -> anyhow::Result<tempfile::TempDir> {
+    let make = || {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("atomsan-");
+        builder
+    };
+    if online && let Ok(directory) = make().tempdir_in("/dev/shm") {
+        return Ok(directory);
+    }
+    make()
         .tempdir()
         .context("cannot make a directory for recordings")
 }
@@ -240,7 +249,7 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
             left.display()
         );
     }
-    let mut runs = Runs::default();
+    let mut runs = Runs::one_of_many();
     runs.add(outcome?, None, 1, args);
     runs.conclude(args, &last::place()?)
 }
@@ -327,16 +336,17 @@ fn check_file(
     let spec = args.spec()?;
     let mut events = Events::new(recording, args.options(sources));
     let mut checker = pass::check(&mut events, &spec, args, trace, count)?;
+    if args.flags.first_run.is_some() {
+        let products = Products::of(&checker)?;
+        outcome.first_run.unite(products.first_run());
+        return Ok(Document::default());
+    }
     if args.yields {
         let engines = checker.runs().iter();
         let stats: Vec<_> = engines.flat_map(|run| run.engine.stats()).collect();
         outcome.add_density(&stats);
     }
-    let not_seen = [
-        unseen_libraries(recording),
-        not_looked_at(recording, &events),
-    ]
-    .concat();
+    let not_seen = [unseen_code(recording), not_looked_at(recording, &events)].concat();
     let mut document = document(
         &checker,
         About {
@@ -415,6 +425,19 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// What of the program was not seen because of how it was compiled.
+fn unseen_code(recording: &Recording) -> Vec<String> {
+    let mut unseen = unseen_libraries(recording);
+    let wide = symbols::wide_vectors(recording);
+    if !wide.is_empty() {
+        unseen.push(format!(
+            "clang compiled {} for vectors of more than 16 bytes; their accesses are not seen",
+            wide.join(", ")
+        ));
+    }
+    unseen
 }
 
 /// What was recorded and not looked at.

@@ -32,6 +32,12 @@ const MISSED: &str = "missed";
 
 /// The ways to have every function instrumented, the best first.
 const INSTRUMENTATIONS: &[&[&str]] = &[
+    // What is wider than 16 bytes is not announced, so it is taken apart before.
+    &[
+        "-Cllvm-args=-force-attribute=sanitize_thread",
+        "-Cllvm-args=-tsan-instrument-read-before-write",
+        "-Cpasses=forceattrs,function(scalarizer<load-store;min-bits=128>),tsan-module,function(tsan)",
+    ],
     &[
         "-Cllvm-args=-force-attribute=sanitize_thread",
         "-Cllvm-args=-tsan-instrument-read-before-write",
@@ -191,4 +197,48 @@ fn probe(rustc: &OsStr, flags: &[&str], object: &Path) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A vector of 32 bytes is read and written in two parts that are announced.
+    #[test]
+    fn wide_vectors_are_announced() {
+        let directory = tempfile::tempdir().unwrap();
+        let (source, object) = (
+            directory.path().join("wide.rs"),
+            directory.path().join("wide.o"),
+        );
+        let text = "use std::arch::x86_64::*;
+            #[unsafe(no_mangle)] #[target_feature(enable = \"avx2\")]
+            pub unsafe fn wide(a: *mut f32) { unsafe {
+                _mm256_storeu_ps(a, _mm256_add_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(a)));
+            } }";
+        fs::write(&source, text).unwrap();
+        let compiled = Command::new("rustc")
+            .args([
+                "--edition=2024",
+                "--crate-type=lib",
+                "--emit=obj",
+                "-Copt-level=2",
+            ])
+            .args(INSTRUMENTATIONS[0])
+            .arg(&source)
+            .arg("-o")
+            .arg(&object)
+            .status()
+            .unwrap();
+        assert!(compiled.success());
+        let data = fs::read(&object).unwrap();
+        let file = object::File::parse(&*data).unwrap();
+        let names: Vec<&str> = file
+            .symbols()
+            .filter_map(|symbol| symbol.name().ok())
+            .collect();
+        for hook in ["__tsan_unaligned_read16", "__tsan_unaligned_write16"] {
+            assert!(names.contains(&hook), "{names:?}");
+        }
+    }
 }

@@ -80,7 +80,7 @@ fn once(
     args: &recorded::Args,
     last: &Path,
 ) -> anyhow::Result<(ExitStatus, Option<Outcome>)> {
-    let recordings = recorded::directory()?;
+    let recordings = recorded::directory(args.is_online())?;
     command
         .envs(recorded::environment(args, recordings.path()))
         .env("ATOMSAN_NOISE", noise.unwrap_or(0).to_string());

@@ -144,6 +144,17 @@ impl Workshop {
         self.directory.join(format!("text-{}", debian.input))
     }
 
+    /// Builds a program of ours for us; where it is then.
+    pub(crate) fn build_for_us(&self, name: &str) -> Result<PathBuf> {
+        let executable = self.directory.join("programs").join(name);
+        run(self
+            .compiler(Build::Instrumented, false)
+            .arg(self.sources.join(format!("c/{name}.c")))
+            .args(["-pthread", "-o"])
+            .arg(&executable))?;
+        Ok(executable)
+    }
+
     /// Builds a program in all ways.
     pub(crate) fn build(&self, program: &Program) -> Result<()> {
         if let Source::Debian(debian) = program.source {

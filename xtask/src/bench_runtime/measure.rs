@@ -64,13 +64,13 @@ pub(crate) const MODES: &[Mode] = &[
         command: &[],
         environment: &[],
     },
-    // What a first run does in the program: calls and edges between threads, and no accesses.
+    // The first of two runs, with the process that follows it, which is measured too.
     Mode {
         name: "first",
         build: Build::Instrumented,
         runtime: Runtime::Atomsan,
-        command: &[],
-        environment: &[("ATOMSAN_LOGS", "0")],
+        command: &["run", "--first-run", FIRST, "--"],
+        environment: &[],
     },
     // A single run, checked by another process while it lasts, which is measured too.
     Mode {
@@ -80,7 +80,26 @@ pub(crate) const MODES: &[Mode] = &[
         command: &["run", "--online", "--engine", "doublechecker", "--"],
         environment: &[],
     },
+    // The second of two runs, of what the first has found.
+    Mode {
+        name: "second",
+        build: Build::Instrumented,
+        runtime: Runtime::Atomsan,
+        command: &[
+            "run",
+            "--online",
+            "--engine",
+            "doublechecker",
+            "--second-run",
+            FIRST,
+            "--",
+        ],
+        environment: &[],
+    },
 ];
+
+/// Stands for the file that a first run writes and a second one reads.
+const FIRST: &str = "FIRST";
 
 /// How many of the modes are not ours.
 pub(crate) const OTHERS: usize = 3;
@@ -102,6 +121,31 @@ pub(crate) struct Run {
 
 /// Runs a program once.
 pub(crate) fn run(workshop: &Workshop, program: &Program, mode: &Mode, quick: bool) -> Result<Run> {
+    let executable = workshop.executable(program, mode.build);
+    run_program(
+        workshop,
+        program.name,
+        mode,
+        &executable,
+        &workshop.arguments(program, quick),
+    )
+}
+
+/// Runs an executable once.
+pub(crate) fn run_program(
+    workshop: &Workshop,
+    name: &str,
+    mode: &Mode,
+    executable: &Path,
+    arguments: &[OsString],
+) -> Result<Run> {
+    let first = workshop.directory.join(format!("{name}.first"));
+    if mode.name == "second"
+        && !first.exists()
+        && let Some(mode) = MODES.iter().find(|mode| mode.name == "first")
+    {
+        run_program(workshop, name, mode, executable, arguments)?;
+    }
     let recordings = workshop.directory.join("recordings");
     if recordings.exists() {
         std::fs::remove_dir_all(&recordings)?;
@@ -114,15 +158,22 @@ pub(crate) fn run(workshop: &Workshop, program: &Program, mode: &Mode, quick: bo
     let mut command = Command::new(workshop.launcher());
     command.arg(&outer);
     if !mode.command.is_empty() {
+        let words = mode.command.iter().map(|&word| {
+            if word == FIRST {
+                first.as_os_str()
+            } else {
+                word.as_ref()
+            }
+        });
         command
             .arg(workshop.atomsan())
-            .args(mode.command)
+            .args(words)
             .arg(workshop.launcher())
             .arg(&inner);
     }
     command
-        .arg(workshop.executable(program, mode.build))
-        .args(workshop.arguments(program, quick))
+        .arg(executable)
+        .args(arguments)
         .envs(mode.environment.iter().copied())
         .env("XDG_CACHE_HOME", workshop.cache())
         .stdin(Stdio::null())
@@ -140,12 +191,7 @@ pub(crate) fn run(workshop: &Workshop, program: &Program, mode: &Mode, quick: bo
     }
     let failed = |what: &str, stderr: &[u8]| {
         let said = String::from_utf8_lossy(stderr);
-        format!(
-            "{} ({}) {what}\n{}",
-            program.name,
-            mode.name,
-            said.trim_end()
-        )
+        format!("{name} ({}) {what}\n{}", mode.name, said.trim_end())
     };
     let output = command.output()?;
     if !output.status.success() {

@@ -5,6 +5,7 @@
 //! the machine does falls on all of them; the best of several counts.
 
 mod build;
+mod growth;
 mod measure;
 mod programs;
 
@@ -22,6 +23,7 @@ What checking a running program costs, compared with ThreadSanitizer and with an
   --mode NAME   only this mode of ours, beside those it is compared with; may be repeated
   --runs N      how often each is run; the best counts (default 5)
   --cpu         compare the time of processors instead of the time on the clock
+  --growth      how time and memory grow with the work, instead
   --list        the programs and the modes
 
 Needs gcc and g++ with ThreadSanitizer, and for the real programs apt-get and dpkg-source.
@@ -30,6 +32,7 @@ Everything is built in target/bench-runtime and kept there.";
 struct Options {
     quick: bool,
     cpu: bool,
+    growth: bool,
     runs: usize,
     only: Vec<String>,
     modes: Vec<String>,
@@ -39,6 +42,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let mut options = Options {
         quick: false,
         cpu: false,
+        growth: false,
         runs: 0,
         only: Vec::new(),
         modes: Vec::new(),
@@ -54,6 +58,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         match argument {
             "--quick" => options.quick = true,
             "--cpu" => options.cpu = true,
+            "--growth" => options.growth = true,
             "--runs" => {
                 let text = value()?;
                 let runs = text.parse().ok().filter(|runs| *runs > 0);
@@ -108,8 +113,11 @@ fn bench(options: &Options) -> Result<()> {
     let programs = chosen(PROGRAMS, |program| program.name, &options.only)?;
     let (others, ours) = MODES.split_at(OTHERS);
     let ours = chosen(ours, |mode| mode.name, &options.modes)?;
-    let modes: Vec<&Mode> = others.iter().chain(ours).collect();
+    let modes: Vec<&Mode> = others.iter().chain(ours.iter().copied()).collect();
     let workshop = Workshop::open()?;
+    if options.growth {
+        return growth::bench(&workshop, &ours, options.quick);
+    }
     for program in &programs {
         workshop.build(program)?;
     }

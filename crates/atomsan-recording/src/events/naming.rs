@@ -207,6 +207,19 @@ impl Translator {
         }
     }
 
+    /// A thread is started; where, by the place and the calls that led to it, innermost first.
+    pub fn fork(&mut self, child: u64, calls: impl Iterator<Item = u64>) -> (ThreadId, SiteId) {
+        let child = self.thread_id(child);
+        for pc in calls {
+            let frames = self.symbols.frames(pc);
+            let users = frames.iter().position(|frame| self.options.is_users(frame));
+            if let Some(at) = users {
+                return (child, self.site(&frames[at..]));
+            }
+        }
+        (child, SiteId::UNKNOWN)
+    }
+
     /// Threads that were named after they were known, since the last time.
     pub fn take_renamed(&mut self) -> Vec<(ThreadId, String)> {
         std::mem::take(&mut self.naming.renamed)

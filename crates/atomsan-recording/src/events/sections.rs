@@ -7,7 +7,8 @@
 //! * it reads what the thread has read in an earlier section of the same lock, since it last wrote in
 //!   one: it looks at *that* again. Two variables of it at least, if the first look was at more than
 //!   one: the length of a table alone does not say whether a key is in it. Or two variables, read by
-//!   one call, right beside it ([`NEAR`]): a look at an empty table ends at its length; and
+//!   one call, right beside it ([`NEAR`]): a look at an empty table ends at its length. Variables that
+//!   need no check are not looked at, except beside others: where a table is never changes; and
 //! * it is made at another place of the user's code than the write: in between, the program had the
 //!   say. An `insert` of a library reads before it writes as well, but it does so in both programs.
 //!
@@ -47,8 +48,13 @@ struct Section {
     enough: usize,
 }
 
-/// A variable and its address.
-type Spot = (VarId, u64);
+/// A variable, its address, and whether it needs a check.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Spot {
+    var: VarId,
+    address: u64,
+    checked: bool,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Again {
@@ -62,21 +68,18 @@ impl Section {
         let looks = || self.again.iter().filter(|(place, _)| *place != write);
         let same = looks().filter(|(_, again)| *again == Again::Same).count();
         let all = self.enough > 0 && same >= self.enough;
-        let look = looks().map(|&(place, _)| place).find(|&place| {
+        looks().map(|&(place, _)| place).find(|&place| {
             let by_one_call = looks().filter(|(other, _)| *other == place).count();
             all || by_one_call > 1
-        });
-        look
+        })
     }
 
     /// A read of something new, after these in earlier sections.
-    fn look(&mut self, (var, address): Spot, site: SiteId, before: &[Spot]) {
-        let again = if before.iter().any(|(other, _)| *other == var) {
+    fn look(&mut self, spot: Spot, site: SiteId, before: &[Spot]) {
+        let near = |other: &Spot| other.address.abs_diff(spot.address) < NEAR;
+        let again = if before.iter().any(|other| other.var == spot.var) {
             Again::Same
-        } else if before
-            .iter()
-            .any(|(_, other)| other.abs_diff(address) < NEAR)
-        {
+        } else if before.iter().any(near) {
             Again::Near
         } else {
             return;
@@ -119,6 +122,7 @@ impl Sections {
         let Section {
             mut reads, wrote, ..
         } = self.open.remove(at);
+        reads.retain(|spot| spot.checked);
         if let Some(known) = self.earlier.iter().position(|(known, _)| *known == lock) {
             let (_, before) = self.earlier.remove(known);
             if !wrote {
@@ -134,8 +138,19 @@ impl Sections {
     }
 
     /// Follows an access; the place of the second look, if it is a write after one.
-    pub(super) fn access(&mut self, op: Op, address: u64, site: SiteId) -> Option<SiteId> {
-        let spot = (op.var()?, address);
+    /// `checked` says whether the variable needs a check at all.
+    pub(super) fn access(
+        &mut self,
+        op: Op,
+        address: u64,
+        site: SiteId,
+        checked: bool,
+    ) -> Option<SiteId> {
+        let spot = Spot {
+            var: op.var()?,
+            address,
+            checked,
+        };
         let mut looked_again = None;
         for section in &mut self.open {
             // A read-modify-write has the last say by itself.
@@ -172,7 +187,7 @@ mod tests {
             sections.step(op);
             // Variables are far from each other, but for Z and X.
             let address = op.var().map_or(0, |VarId(var)| 1000 * u64::from(var % 10));
-            last = sections.access(op, address, SiteId(place)).is_some();
+            last = sections.access(op, address, SiteId(place), true).is_some();
         }
         last
     }

@@ -135,9 +135,10 @@
       make("path", { d: "M0 0 8 4 0 8z" }))));
     lanes.forEach((name, at) => {
       const centre = x(at) + width / 2;
-      svg.append(make("text", { class: "head", x: centre, y: 24 }, cut(name, 30)));
+      const head = make("svg", { x: x(at), y: 0, width, height: 48 }, make("text", { class: "head", x: width / 2, y: 24 }, cut(name, 30), make("title", {}, name)));
       const spawned = finding.spawned[name];
-      if (spawned) svg.append(make("text", { class: "from", x: centre, y: 40 }, cut(`started at ${spawned.split("/").pop()}`, 36), make("title", {}, spawned)));
+      if (spawned) head.append(make("text", { class: "from", x: width / 2, y: 40 }, cut(`started at ${spawned.split("/").pop()}`, 36), make("title", {}, spawned)));
+      svg.append(head);
       svg.append(make("line", { class: "lane", x1: centre, x2: centre, y1: 48, y2: height - 6 }));
     });
     const own = steps.map((step, at) => (step.culprit ? at : -1)).filter((at) => at >= 0);
@@ -151,8 +152,10 @@
         mouseenter: () => light(step.number, true), mouseleave: () => light(step.number, false) },
         make("title", {}, `${step.thread} ${step.action}\n${where(step)}${step.meaning ? "\n" + step.meaning : ""}`),
         make("rect", { x: left, y: upper, width, height: box, rx: 7 }),
-        make("text", { x: left + 10, y: upper + 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), 26)),
-        make("text", { class: "small", x: left + 10, y: upper + 36 }, cut(step.meaning || [where(step).split("/").pop(), step.bare].filter(Boolean).join(" · "), 33)));
+        // What is too wide is cut off at the edge of its box.
+        make("svg", { x: left, y: upper, width: width - 4, height: box },
+          make("text", { x: 10, y: 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), 28)),
+          make("text", { class: "small", x: 10, y: 36 }, cut(step.meaning || [where(step).split("/").pop(), step.bare].filter(Boolean).join(" · "), 36))));
       svg.append(group);
     });
     for (const [from, to] of finding.edges) {

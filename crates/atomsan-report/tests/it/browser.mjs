@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import assert from "node:assert/strict";
 
-const [browser, some, many, folder, profile] = process.argv.slice(2);
+const [browser, some, many, wide, folder, profile] = process.argv.slice(2);
 const chromium = spawn(browser, ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync", `--user-data-dir=${profile}`,
   "--window-size=1400,950", "--remote-debugging-pipe", "about:blank"], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
@@ -113,7 +113,30 @@ try {
   assert.equal(await visible(), 2, "by rank");
   await click("#chips .high");
   await click("[data-view=yields]");
-  assert.ok(await evaluate(`document.querySelectorAll("#yields .heat").length`) > 0, "yields in the source");
+  // The map: each yield at its line, hotter where it is needed more often, and the shares above.
+  const map = await evaluate(`(() => {
+    const data = JSON.parse(document.getElementById("data").textContent);
+    const rows = [...document.querySelectorAll("#yields .heat")].map((row) => ({
+      line: Number(row.querySelector("i").textContent), text: row.textContent, title: row.title,
+      heat: Number(row.style.getPropertyValue("--heat")), colour: getComputedStyle(row).backgroundColor }));
+    const shares = [...document.querySelectorAll("#yields table tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+    return { rows, shares, yields: data.yields, density: data.density, files: [...document.querySelectorAll("#yields .file")].map((file) => file.textContent) };
+  })()`);
+  assert.ok(map.yields.length > 1, "the programs need yields");
+  assert.deepEqual(map.rows.map((row) => row.line).sort(), map.yields.map((one) => one.line).sort(), "each yield at its line");
+  for (const one of map.yields) {
+    const row = map.rows.find((row) => row.line === one.line && row.title === one.with.join("\n"));
+    assert.match(row.text, one.count === 1 ? /needed once/ : new RegExp(`needed ${one.count.toLocaleString("en")} times`));
+  }
+  const counts = map.yields.map((one) => one.count), heats = map.rows.map((row) => row.heat);
+  const hottest = map.yields[counts.indexOf(Math.max(...counts))], coldest = map.yields[counts.indexOf(Math.min(...counts))];
+  const heat = (one) => map.rows.find((row) => row.line === one.line).heat;
+  assert.equal(heat(hottest), Math.max(...heats), "the hottest line");
+  if (hottest.count > coldest.count) assert.ok(heat(hottest) > heat(coldest));
+  assert.notEqual(map.rows[0].colour, "rgba(0, 0, 0, 0)", "heat can be seen");
+  assert.deepEqual(map.shares, map.density, "the interference density");
+  assert.ok(map.density.length > 0 && map.density.every(([, share]) => /^[0-9.]+ %$/.test(share)), JSON.stringify(map.density));
+  assert.deepEqual(map.files, [...new Set(map.yields.map((one) => one.name))], "one map a file");
   await picture("yields");
   await click("[data-view=run]");
   assert.match(await evaluate(`document.getElementById("run").textContent`), /doublechecker/);
@@ -125,8 +148,48 @@ try {
   await show(some, "dark");
   await picture("dark");
 
+  // Nothing is wider than its place, whatever the names are.
+  for (const width of [1400, 700, 380]) {
+    await send("Emulation.setDeviceMetricsOverride", { width, height: 950, deviceScaleFactor: 1, mobile: false });
+    await show(wide);
+    assert.match(await heading(), /extraordinarily/);
+    await evaluate(`document.querySelectorAll("#detail details").forEach((one) => { one.open = true; })`);
+    const over = await evaluate(`(() => {
+      const over = document.documentElement.scrollWidth > innerWidth ? ["the page"] : [];
+      for (const box of document.querySelectorAll("header, #choose, #list, #detail, #list li, #detail h2, #detail p, #detail td, .advice, .diagram, .source, .source .file")) {
+        const { left, right } = box.getBoundingClientRect();
+        if (right > innerWidth + 1 || left < -1) over.push(\`\${box.tagName} \${box.className} \${left}–\${right}\`);
+        if (getComputedStyle(box).overflowX === "visible" && box.scrollWidth > box.clientWidth + 1 && box.clientWidth) over.push(\`content of \${box.tagName} \${box.className}\`);
+      }
+      for (const step of document.querySelectorAll("#detail svg .step")) {
+        const end = (node) => node.x.baseVal.value + node.width.baseVal.value;
+        const inner = step.querySelector("svg");
+        if (end(inner) > end(step.querySelector("rect")) || getComputedStyle(inner).overflow !== "hidden") over.push("a step");
+      }
+      return over;
+    })()`);
+    assert.deepEqual(over, [], `at a width of ${width}`);
+    await picture(`wide-${width}`);
+  }
+  await send("Emulation.setDeviceMetricsOverride", { width: 1400, height: 950, deviceScaleFactor: 1, mobile: false });
+
   await show(many);
   assert.equal(await visible(), 1000);
+  // Quick: with layout, in the page's own time, on any machine.
+  const took = await evaluate(`(() => {
+    const time = (work) => { const start = performance.now(); work(); document.body.offsetHeight; return performance.now() - start; };
+    const type = (text) => { const filter = document.getElementById("filter"); filter.value = text; filter.dispatchEvent(new Event("input")); };
+    const clicks = time(() => document.querySelector("#list li:nth-child(900) button").click());
+    const opened = document.querySelector("#detail h2").textContent;
+    const filters = time(() => type("function_99"));
+    const left = document.querySelectorAll("#list li:not([hidden])").length;
+    const all = time(() => type(""));
+    return { clicks, filters, all, opened, left };
+  })()`);
+  assert.match(took.opened, /function_899/, "a click opens one of a thousand");
+  assert.equal(took.left, 11);
+  for (const what of ["clicks", "filters", "all"]) assert.ok(took[what] < 1000, `${what}: ${took[what]} ms`);
+  await evaluate(`document.querySelector("#list li button").click()`);
   for (let times = 0; times < 7; times++) await press("j");
   assert.match(await heading(), /<\/script><img src=x onerror=alert\(1\)>/, "a hostile name is only a name");
   assert.equal(await evaluate(`document.images.length`), 0);

@@ -36,12 +36,14 @@ fn the_page_works() {
     std::fs::write(&some, html::render(&programs, &sources())).unwrap();
     let many = folder.join("thousand.html");
     std::fs::write(&many, html::render(&[thousand()], &sources())).unwrap();
+    let wide = folder.join("wide.html");
+    std::fs::write(&wide, html::render(&[long()], &sources())).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/browser.mjs");
     let profile = tempfile::tempdir().unwrap();
     let output = Command::new(node)
         .arg(script)
         .arg(browser)
-        .args([&some, &many, &folder])
+        .args([&some, &many, &wide, &folder])
         .arg(profile.path())
         .output()
         .unwrap();
@@ -49,6 +51,27 @@ fn the_page_works() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{errors}");
     assert!(said.trim_end().ends_with("all checks passed"), "{said}");
+}
+
+/// A finding with names that are longer than any page is wide.
+fn long() -> atomsan_report::Document {
+    let mut document = document("withdraw-wrong");
+    let long = format!("an_extraordinarily_{}_name", "W".repeat(300));
+    let finding = &mut document.findings[0];
+    finding.culprit.function = Some(format!("{long}<{long}>"));
+    finding.notes.push(format!("a note about `{long}`"));
+    for transaction in &mut finding.transactions {
+        transaction.thread = format!("{long} {}", transaction.thread);
+        transaction.region = Some(long.clone());
+    }
+    for step in &mut finding.witness {
+        step.thread = format!("{long} {}", step.thread);
+        step.target = Some(format!("{long} of the 48 bytes allocated at {long}:7"));
+        step.place.function.clone_from(&finding.culprit.function);
+        step.stack.push(step.place.clone());
+    }
+    document.file = long;
+    document
 }
 
 /// A thousand findings, with names that try to break out.

@@ -3,7 +3,18 @@
 use crate::{document, sources};
 use atomsan_report::{Document, Rank, Report, Sources, explain, html, junit, sarif, terminal};
 
-const PROGRAMS: [&str; 3] = ["withdraw-wrong", "map-wrong", "invariant-wrong"];
+/// In Rust, C and C++.
+const PROGRAMS: [&str; 7] = [
+    "withdraw-wrong",
+    "map-wrong",
+    "invariant-wrong",
+    "c-withdraw-wrong",
+    "c-append-wrong",
+    "cpp-map-wrong",
+    "cpp-lazy-wrong",
+];
+/// One in each language.
+const LANGUAGES: [&str; 3] = ["withdraw-wrong", "c-append-wrong", "cpp-map-wrong"];
 
 /// The text without its colours.
 fn text(report: &Report, sources: &Sources, width: usize) -> String {
@@ -33,6 +44,17 @@ fn all_text(name: &str, sources: &Sources, width: usize) -> String {
 fn terminal_with_source() {
     for name in PROGRAMS {
         insta::assert_snapshot!(format!("terminal-{name}"), all_text(name, &sources(), 100));
+    }
+}
+
+/// What a person sees of names and widths in any of them.
+#[test]
+fn the_terminal_is_wide_enough() {
+    for (name, width) in PROGRAMS.iter().flat_map(|name| [(name, 100), (name, 80)]) {
+        let text = all_text(name, &sources(), width);
+        let long = text.lines().find(|line| line.chars().count() > width);
+        assert_eq!(long, None, "{name} at {width}");
+        assert!(!text.contains("0x"), "no addresses: {text}");
     }
 }
 
@@ -104,15 +126,16 @@ fn json() {
         assert!(!line.contains('\n'));
         assert_eq!(Document::read_all(&line).unwrap(), [document]);
     }
-    let value: serde_json::Value =
-        serde_json::from_str(&document("withdraw-wrong").to_line()).unwrap();
-    let pretty = serde_json::to_string_pretty(&value).unwrap();
-    insta::assert_snapshot!("json", pretty);
+    for name in LANGUAGES {
+        let value: serde_json::Value = serde_json::from_str(&document(name).to_line()).unwrap();
+        let pretty = serde_json::to_string_pretty(&value).unwrap();
+        insta::assert_snapshot!(format!("json-{name}"), pretty);
+    }
 }
 
 #[test]
 fn sarif() {
-    let documents = [document("withdraw-wrong"), document("invariant-wrong")];
+    let documents = LANGUAGES.map(document);
     insta::assert_snapshot!("sarif", sarif::render(&documents, &sources()));
 }
 
@@ -128,11 +151,7 @@ fn junit() {
     let mut clean = document("withdraw-wrong");
     clean.findings.clear();
     clean.file = "target/clean".to_owned();
-    let documents = [
-        document("withdraw-wrong"),
-        document("invariant-wrong"),
-        clean,
-    ];
+    let documents: Vec<Document> = LANGUAGES.map(document).into_iter().chain([clean]).collect();
     insta::assert_snapshot!("junit", junit::render(&documents, &sources()));
 }
 

@@ -158,7 +158,7 @@ fn what_rustc_emits() {
             .args([
                 "-Cllvm-args=-force-attribute=sanitize_thread",
                 "-Cllvm-args=-tsan-instrument-read-before-write",
-                "-Cpasses=forceattrs,tsan-module,function(tsan)",
+                "-Cpasses=forceattrs,function(scalarizer<load-store;min-bits=128>),tsan-module,function(tsan)",
             ])
             .arg(&file)
             .arg("-o")

@@ -132,6 +132,30 @@ fn nothing_is_said_where_everything_was_seen() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
+/// clang does not announce accesses of more than 16 bytes, and the summary says so.
+#[test]
+fn vectors_that_clang_does_not_announce_are_mentioned() {
+    let directory = tempfile::tempdir().unwrap();
+    let text = "#include <immintrin.h>\nstatic float sums[8];\nint main(void) {\n\
+        __m256 sum = _mm256_loadu_ps(sums);\n_mm256_storeu_ps(sums, sum);\nreturn 0;\n}\n";
+    let source = written(&directory, "wide.c", text);
+    let program = directory.path().join("wide");
+    for [compiler, _] in crate::compilers::compilers() {
+        let compiled = command()
+            .args(["cc", "-mavx"])
+            .env("ATOMSAN_CC", compiler)
+            .arg(&source)
+            .arg("-o")
+            .arg(&program)
+            .status()
+            .unwrap();
+        assert!(compiled.success());
+        let said = stderr(&command().arg("run").arg(&program).output().unwrap());
+        let mentioned = said.contains("compiled wide for vectors of more than 16 bytes");
+        assert_eq!(mentioned, compiler.contains("clang"), "{compiler}: {said}");
+    }
+}
+
 /// A program that was started by itself and crashed leaves its recording; the next check names it,
 /// and it can be checked.
 #[test]

@@ -80,6 +80,29 @@ fn a_baseline_survives_edits() {
         assert_eq!(said.code, 0, "{}", said.stderr);
     }
 
+    // In the same function, another gap is new, with the old one and without it.
+    let gap = |name: &str| {
+        format!(
+            "    pthread_mutex_lock(&lock);\n    int old = {name};\n    pthread_mutex_unlock(&lock);\n    \
+             pthread_mutex_lock(&lock);\n    {name} = old + amount;\n    pthread_mutex_unlock(&lock);\n"
+        )
+    };
+    let head = "static void withdraw(int amount)\n{\n";
+    let (start, rest) = edited.split_once(head).unwrap();
+    let (_, rest) = rest.split_once("\n}\n").unwrap();
+    let body = gap("taken");
+    let alone = format!("{start}static int taken;\n{head}{body}}}\n{rest}");
+    let both = edited.replace(head, &format!("static int taken;\n{head}{body}"));
+    for (text, remark) in [
+        (alone, "1 finding in"),
+        (both, "not counted: 1 in the baseline"),
+    ] {
+        compile(elsewhere.path(), &text);
+        let said = run(elsewhere.path(), &["--baseline=known.txt"], 66);
+        assert!(said.stderr.contains("`taken`"), "{}", said.stderr);
+        assert!(said.stderr.contains(remark), "{}", said.stderr);
+    }
+
     // Another function that is wrong is new.
     let more = edited
         .replace("withdraw", "take")

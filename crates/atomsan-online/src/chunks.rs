@@ -1,0 +1,379 @@
+//! The chunks of the program's logs, of which only those are read that have a transaction in a
+//! component.
+//!
+//! A chunk says which transaction was the last when it was begun, so two neighbours say which
+//! transactions are in the first of them. It goes back to the program, unread, as soon as none of
+//! these can be in a cycle any more: they are over, or unary, and not in the graph. If too many
+//! chunks have to stay, the oldest are forgotten.
+
+use crate::links::{Links, Place};
+use crate::live::{ChunkAt, Live};
+use atomsan_recording::file::{Piece, Record};
+use atomsan_recording::format::{Kind, first_word};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+use std::collections::VecDeque;
+use std::io;
+use std::ops::RangeInclusive;
+
+/// The chunks of one slot's log that have not been given back.
+#[derive(Debug, Default)]
+struct Slot {
+    chunks: VecDeque<ChunkAt>,
+    /// Whether the log's first chunk has been seen.
+    begun: bool,
+}
+
+/// All chunks that have not been given back.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    slots: Vec<Slot>,
+    /// How many there are.
+    count: usize,
+    /// How many were given back although they might have been needed.
+    pub(crate) forgotten: u64,
+}
+
+/// A part of a log that belongs to one transaction, as a piece of a recording.
+#[derive(Debug)]
+pub(crate) struct Part {
+    slot: usize,
+    position: u64,
+    previous: u64,
+    snapshot: Vec<u64>,
+    words: Vec<u64>,
+}
+
+impl Part {
+    /// Visits all records.
+    fn each(&self, mut visit: impl FnMut(&Record, &[u64])) {
+        let mut at = 0;
+        while let Some(record) = Record::parse(&self.words[at..], self.position + 8 * at as u64) {
+            let len = record.kind.words();
+            visit(&record, &self.words[at..at + len]);
+            at += len;
+        }
+    }
+
+    pub(crate) fn piece(&self) -> Piece<'_> {
+        Piece {
+            slot: self.slot,
+            position: self.position,
+            previous: self.previous,
+            snapshot: &self.snapshot,
+            words: &self.words,
+        }
+    }
+}
+
+impl Chunks {
+    /// Looks for chunks that are new, and gives back those that are not needed; `keep` gets what is
+    /// given back. Whether some were forgotten that may have been needed.
+    pub(crate) fn advance(
+        &mut self,
+        live: &mut Live,
+        links: &Links,
+        most: usize,
+        mut keep: impl FnMut(usize, u64, &[u64]),
+        keeps: bool,
+    ) -> io::Result<bool> {
+        if self.slots.len() < live.slots() {
+            self.slots.resize_with(live.slots(), Slot::default);
+        }
+        for at in 1..self.slots.len() {
+            self.find(live, at)?;
+            while self.is_done(live, links, at) {
+                self.give_back(live, at, &mut keep, keeps)?;
+            }
+        }
+        if self.count <= most {
+            return Ok(false);
+        }
+        while self.count > most / 2 {
+            let oldest = (self.slots.iter().enumerate())
+                .filter(|(_, slot)| slot.chunks.len() > 1)
+                .min_by_key(|(_, slot)| slot.chunks.front().map(|chunk| chunk.position));
+            let Some((at, _)) = oldest else {
+                break;
+            };
+            self.give_back(live, at, &mut keep, keeps)?;
+            self.forgotten += 1;
+        }
+        Ok(true)
+    }
+
+    /// Finds the chunks that a log has by now.
+    fn find(&mut self, live: &Live, at: usize) -> io::Result<()> {
+        let slot = &mut self.slots[at];
+        if !slot.begun {
+            let Some(first) = live.first_chunk(at)? else {
+                return Ok(());
+            };
+            slot.begun = true;
+            self.count += 1;
+            slot.chunks.push_back(first);
+        }
+        while let Some(last) = slot.chunks.back()
+            && live.has_left(at, last)
+            && let Some(next) = live.next_chunk(last)?
+        {
+            self.count += 1;
+            slot.chunks.push_back(next);
+        }
+        Ok(())
+    }
+
+    /// Whether the oldest chunk of a log is not needed any more.
+    fn is_done(&self, live: &Live, links: &Links, at: usize) -> bool {
+        let chunks = &self.slots[at].chunks;
+        let (Some(first), Some(next)) = (chunks.front(), chunks.get(1)) else {
+            return false;
+        };
+        let (now, unary) = (live.clock(at), live.is_unary(at));
+        (next.clock < now || next.clock == now && unary)
+            && !links.has_any(at, first.clock..=next.clock)
+    }
+
+    fn give_back(
+        &mut self,
+        live: &mut Live,
+        at: usize,
+        keep: &mut impl FnMut(usize, u64, &[u64]),
+        keeps: bool,
+    ) -> io::Result<()> {
+        if let Some(chunk) = self.slots[at].chunks.pop_front() {
+            self.count -= 1;
+            if keeps {
+                let (_, words) = live.content(at, &chunk)?;
+                keep(at, chunk.position, &words);
+            }
+            live.give_back(chunk.offset)?;
+        }
+        Ok(())
+    }
+
+    /// What is left of all logs.
+    pub(crate) fn rest(
+        &self,
+        live: &mut Live,
+        mut keep: impl FnMut(usize, u64, &[u64]),
+    ) -> io::Result<()> {
+        for (at, slot) in self.slots.iter().enumerate() {
+            for chunk in &slot.chunks {
+                let (_, words) = live.content(at, chunk)?;
+                keep(at, chunk.position, &words);
+            }
+        }
+        Ok(())
+    }
+
+    /// The parts of the logs that belong to the transactions of a component. Those between two of a
+    /// slot belong to it as well, even if they have no edge of their own: the later of the two may
+    /// stand for what they did.
+    pub(crate) fn parts(&self, live: &mut Live, places: &[Place]) -> io::Result<Vec<Part>> {
+        let mut places = places.to_vec();
+        places.sort_unstable();
+        let mut parts = Vec::new();
+        for of_slot in places.chunk_by(|one, other| one.slot == other.slot) {
+            let slot = of_slot[0].slot;
+            let clocks = of_slot[0].clock..=of_slot[of_slot.len() - 1].clock;
+            let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) else {
+                continue;
+            };
+            let mut walk = Walk::new(slot, clocks.clone());
+            for (index, chunk) in chunks.iter().enumerate() {
+                let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
+                if *clocks.end() < chunk.clock || end < *clocks.start() {
+                    walk.gap();
+                    continue;
+                }
+                let (snapshot, words) = live.content(slot, chunk)?;
+                walk.through(chunk, &snapshot, &words, &mut parts);
+            }
+        }
+        Ok(parts)
+    }
+}
+
+/// The largest range that is looked at granule by granule.
+const LARGEST: u64 = 1 << 20;
+
+fn granules(record: &Record) -> std::ops::Range<u64> {
+    let range = record.range().unwrap_or(0..0);
+    range.start >> 3..range.end.div_ceil(8)
+}
+
+/// Leaves out the accesses that conflict with none in the parts: of memory that only one slot
+/// accesses in them, or that nobody writes to. Reads of shared data are most of what such a
+/// component has.
+pub(crate) fn without_private(parts: Vec<Part>) -> Vec<Part> {
+    let mut uses = HashMap::<u64, Use, FxBuildHasher>::default();
+    let mut too_large = false;
+    for part in &parts {
+        part.each(|record, _| {
+            let granules = granules(record);
+            if granules.end - granules.start > LARGEST / 8 {
+                too_large = true;
+                return;
+            }
+            let reads = matches!(record.kind, Kind::Read | Kind::ReadRange | Kind::AtomicLoad);
+            for granule in granules {
+                let slot = part.slot as u32;
+                let known = uses.entry(granule).or_insert(Use { slot, both: 0 });
+                known.both |= u8::from(known.slot != slot) | u8::from(!reads) << 1;
+            }
+        });
+    }
+    if too_large {
+        return parts;
+    }
+    let is_private = |record: &Record| {
+        let plain = matches!(
+            record.kind,
+            Kind::Read | Kind::Write | Kind::ReadRange | Kind::WriteRange
+        );
+        let private = |granule| uses.get(&granule).is_none_or(|known| known.both != 3);
+        plain && granules(record).all(private)
+    };
+    let mut kept = Vec::new();
+    for part in parts {
+        let mut last = None;
+        let mut open = None;
+        part.each(|record, words| {
+            if is_private(record) {
+                open = None;
+                return;
+            }
+            let at = *open.get_or_insert_with(|| {
+                kept.push(Part {
+                    slot: part.slot,
+                    position: record.position,
+                    previous: last.unwrap_or(part.previous),
+                    // What goes on needs none.
+                    snapshot: match last {
+                        Some(_) => Vec::new(),
+                        None => part.snapshot.clone(),
+                    },
+                    words: Vec::new(),
+                });
+                last = Some(record.position);
+                kept.len() - 1
+            });
+            kept[at].words.extend_from_slice(words);
+        });
+    }
+    kept
+}
+
+/// Who uses a granule.
+struct Use {
+    slot: u32,
+    /// 1 if another slot does too, and 2 if somebody writes to it.
+    both: u8,
+}
+
+/// A walk through some chunks of a log.
+struct Walk {
+    slot: usize,
+    clocks: RangeInclusive<u64>,
+    /// The functions that the thread is in, and its name: what a snapshot is made of.
+    thread: [u64; 4],
+    frames: Vec<[u64; 2]>,
+    /// Whether the last chunk was walked through, so that the thread is known.
+    goes_on: bool,
+    /// The transaction, and the position of its last part in `parts`.
+    clock: u64,
+    last: Option<u64>,
+}
+
+impl Walk {
+    fn new(slot: usize, clocks: RangeInclusive<u64>) -> Walk {
+        Walk {
+            slot,
+            clocks,
+            thread: [0; 4],
+            frames: Vec::new(),
+            goes_on: false,
+            clock: 0,
+            last: None,
+        }
+    }
+
+    /// A chunk is left out.
+    fn gap(&mut self) {
+        self.goes_on = false;
+        self.last = None;
+    }
+
+    /// What a record says of the calls that the thread is in.
+    fn follow(&mut self, record: &Record, words: &[u64]) {
+        match record.kind {
+            Kind::Enter => self.frames.push([words[0], words[1]]),
+            Kind::Unnamed => {
+                let unnamed = record.subject.min(1 << 20) as usize;
+                let frames = self.frames.len() + unnamed;
+                let unknown = [first_word(Kind::Enter, 0, 0), 0];
+                self.frames.resize(frames, unknown);
+            }
+            Kind::Exit => {
+                self.frames.pop();
+            }
+            Kind::ThreadStart | Kind::Continue => {
+                self.frames.clear();
+                self.thread.copy_from_slice(&words[..4]);
+                self.thread[0] = first_word(Kind::Continue, 0, record.subject);
+            }
+            Kind::Transaction => self.clock = record.subject,
+            _ => {}
+        }
+    }
+
+    fn through(&mut self, chunk: &ChunkAt, snapshot: &[u64], words: &[u64], parts: &mut Vec<Part>) {
+        if !self.goes_on {
+            self.frames.clear();
+            let mut at = 0;
+            while let Some(record) = Record::parse(&snapshot[at..], 0) {
+                let len = record.kind.words();
+                self.follow(&record, &snapshot[at..at + len]);
+                at += len;
+            }
+        }
+        self.goes_on = true;
+        self.clock = chunk.clock;
+        let mut open = None;
+        let mut at = 0;
+        while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
+            let len = record.kind.words();
+            if record.kind == Kind::Transaction {
+                open = None;
+                self.last = None;
+                self.follow(&record, &words[at..at + len]);
+                at += len;
+                continue;
+            }
+            if self.clocks.contains(&self.clock) {
+                if open.is_none() {
+                    let mut snapshot = Vec::new();
+                    if self.thread[0] != 0 {
+                        snapshot.extend(self.thread);
+                        snapshot.extend(self.frames.iter().flatten());
+                    }
+                    open = Some(parts.len());
+                    parts.push(Part {
+                        slot: self.slot,
+                        position: record.position,
+                        previous: self.last.unwrap_or(0),
+                        snapshot,
+                        words: Vec::new(),
+                    });
+                    self.last = Some(record.position);
+                }
+                if let Some(part) = open.and_then(|open| parts.get_mut(open)) {
+                    part.words.extend_from_slice(&words[at..at + len]);
+                }
+            }
+            self.follow(&record, &words[at..at + len]);
+            at += len;
+        }
+    }
+}

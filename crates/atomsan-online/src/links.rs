@@ -1,0 +1,315 @@
+//! The imprecise graph, from what the program says of it: which transaction comes after which.
+//!
+//! The program knows its regions (`atomsan_rt::regions`) and numbers its transactions. It writes an
+//! edge with the numbers and the regions of both ends (`Kind::Link`) into a log that has nothing
+//! else. So a transaction that has no edge is never heard of, and the graph is made of edges alone.
+//!
+//! # When a transaction is over
+//!
+//! The clocks of all threads are looked at first, and the logs are read afterwards. An edge is
+//! written before the clock moves on, so all edges into transactions that were over by then have
+//! been read; an edge that leads out of one may come later, from a thread that was interrupted while
+//! it wrote it. A cycle through a transaction that is over needs an edge into it that is there
+//! already. So what no transaction reaches that may still get edges is dropped, and what comes later
+//! out of it leads nowhere. Edges into a unary transaction come at its beginning: once the clock is
+//! there, they have been read.
+
+use crate::live::Live;
+use atomsan_engines::Occurrence;
+use atomsan_engines::doublechecker::idg::{Idg, Transaction};
+use atomsan_engines::doublechecker::log::Tx;
+use atomsan_recording::file::Record;
+use atomsan_recording::format::{Kind, LOW};
+use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
+use std::collections::VecDeque;
+use std::io;
+
+/// How many threads are remembered that were started, at least, before anybody asks for them.
+const FORKS: usize = 1 << 12;
+
+/// How many transactions without edges are remembered for a slot.
+const NOTES: usize = 1 << 10;
+
+/// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) slot: usize,
+    pub(crate) clock: u64,
+    pub(crate) region: u16,
+}
+
+/// A transaction that is a node, and whether it is over.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    clock: u64,
+    tx: Tx,
+    over: bool,
+}
+
+/// The graph, as far as the program has been followed.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// The transactions of each slot that are nodes, by their numbers.
+    slots: Vec<VecDeque<Node>>,
+    /// Transactions of each slot that may have no edge, and their regions.
+    notes: Vec<VecDeque<(u64, u16)>>,
+    idg: Idg,
+    /// What each node is, by its place in the graph.
+    places: Vec<Place>,
+    /// Transactions in the order in which they were heard of.
+    count: u64,
+    /// Records that name threads.
+    pub(crate) names: Vec<Record>,
+    /// Threads that were started: the record and the return addresses of the calls there, innermost
+    /// first.
+    pub(crate) forks: Vec<(Record, Vec<u64>)>,
+    pub(crate) edges: u64,
+    pub(crate) components: u64,
+}
+
+impl Links {
+    /// Reads what all logs have to say; whether there was anything new.
+    pub(crate) fn advance(&mut self, live: &mut Live) -> io::Result<bool> {
+        live.look_at_clocks()?;
+        live.look()?;
+        if self.slots.len() < live.slots() {
+            self.slots.resize_with(live.slots(), VecDeque::default);
+            self.notes.resize_with(live.slots(), VecDeque::default);
+        }
+        let before = self.edges;
+        for slot in 1..live.slots() {
+            while live.has_more(slot) {
+                self.read(live, slot)?;
+            }
+        }
+        for at in 0..self.slots.len() {
+            let now = live.clock(at);
+            self.close(at, |clock, unary| clock < now + u64::from(unary));
+        }
+        Ok(self.edges > before)
+    }
+
+    /// The program has ended, and so have all transactions.
+    pub(crate) fn finish(&mut self) {
+        for at in 0..self.slots.len() {
+            self.close(at, |_, _| true);
+        }
+    }
+
+    /// Reads what is at hand of a log.
+    fn read(&mut self, live: &mut Live, slot: usize) -> io::Result<()> {
+        let (words, mut at, _) = live.take(slot)?;
+        let mut calls = Vec::new();
+        while let Some(&first) = words.get(at) {
+            let Some(kind) = Kind::from_number((first >> 56) as u8) else {
+                break;
+            };
+            if kind == Kind::Link
+                && let Some(&[_, second, clock]) = words[at..].first_chunk()
+            {
+                let part = |number: u32| (second >> (16 * number)) as u16;
+                let from = Place {
+                    slot: part(0).into(),
+                    clock: first & LOW,
+                    region: part(1),
+                };
+                let region = part(2);
+                self.edge(
+                    from,
+                    Place {
+                        slot,
+                        clock,
+                        region,
+                    },
+                );
+            }
+            match kind {
+                Kind::ThreadName => self.names.extend(Record::parse(&words[at..], 0)),
+                Kind::Enter => calls.push(first & LOW),
+                Kind::Transaction if words.len() > at + 1 => {
+                    let notes = &mut self.notes[slot];
+                    if notes.len() == NOTES {
+                        notes.pop_front();
+                    }
+                    notes.push_back((first & LOW, words[at + 1] as u16));
+                }
+                Kind::Fork => {
+                    if let Some(record) = Record::parse(&words[at..], 0) {
+                        calls.push(record.pc());
+                        calls.reverse();
+                        self.forks.push((record, std::mem::take(&mut calls)));
+                    }
+                }
+                _ => {}
+            }
+            at += kind.words();
+        }
+        // Of many threads, the last ones are known.
+        if self.forks.len() > 2 * FORKS {
+            self.forks.drain(..FORKS);
+        }
+        let all = words.len();
+        live.put(slot, words, all);
+        Ok(())
+    }
+
+    fn edge(&mut self, from: Place, to: Place) {
+        self.edges += 1;
+        if let (Some(from), Some(to)) = (self.node(from), self.node(to)) {
+            self.idg.edge(from, to);
+        }
+    }
+
+    /// A transaction as a node.
+    fn node(&mut self, place: Place) -> Option<Tx> {
+        let nodes = self.slots.get(place.slot)?;
+        // Most are the last one, or follow it.
+        let at = match nodes.back() {
+            Some(last) if last.clock == place.clock => return Some(last.tx),
+            Some(last) if last.clock > place.clock => {
+                match nodes.binary_search_by_key(&place.clock, |node| node.clock) {
+                    Ok(at) => return Some(nodes[at].tx),
+                    Err(at) => at,
+                }
+            }
+            _ => nodes.len(),
+        };
+        self.count += 1;
+        let region = place.region.checked_sub(1);
+        let began = Occurrence {
+            index: self.count,
+            stack: StackId::EMPTY,
+            event: Event {
+                thread: ThreadId(place.slot as u32),
+                site: SiteId::UNKNOWN,
+                op: Op::Yield,
+            },
+        };
+        let region = region.map(|region| FunctionId(region.into()));
+        let tx = (self.idg).open(Transaction::new(region, SiteId::UNKNOWN, began));
+        if self.places.len() <= tx.index() {
+            self.places.resize(tx.index() + 1, Place::default());
+        }
+        self.places[tx.index()] = place;
+        let nodes = &mut self.slots[place.slot];
+        nodes.insert(
+            at,
+            Node {
+                clock: place.clock,
+                tx,
+                over: false,
+            },
+        );
+        if let Some(before) = at.checked_sub(1).and_then(|at| nodes.get(at)) {
+            self.idg.edge(before.tx, tx);
+        }
+        if let Some(after) = nodes.get(at + 1) {
+            self.idg.edge(tx, after.tx);
+        }
+        Some(tx)
+    }
+
+    /// Closes the transactions of a slot that get no more edges.
+    fn close(&mut self, slot: usize, is_over: impl Fn(u64, bool) -> bool) {
+        for node in self.slots[slot].iter_mut().rev() {
+            if node.over {
+                continue;
+            }
+            let unary = self.places[node.tx.index()].region == 0;
+            if is_over(node.clock, unary) {
+                node.over = true;
+                self.idg.close(node.tx, self.count);
+                if !unary {
+                    self.idg.look_for(node.tx);
+                }
+            }
+        }
+    }
+
+    /// Whether components are worth looking for, when so many transactions have ended at least.
+    pub(crate) fn is_due(&self, patience: usize) -> bool {
+        self.idg.is_due(patience)
+    }
+
+    /// The components that have a transaction which has ended since the last time, with those of
+    /// their transactions that have not: the order of two others may go through them.
+    pub(crate) fn components(&mut self) -> Vec<Vec<Place>> {
+        let mut components = Vec::new();
+        for component in self.idg.components_with_open() {
+            self.components += 1;
+            self.idg.select(component);
+            let members = self.idg.component();
+            let places: Vec<Place> = members.map(|tx| self.places[tx.index()]).collect();
+            let last = self.idg.component().last().and_then(|tx| self.idg.get(tx));
+            components.push((last.map_or(0, |tx| tx.began.index), places));
+        }
+        // What happened first is told first.
+        components.sort_by_key(|(last, _)| *last);
+        components.into_iter().map(|(_, places)| places).collect()
+    }
+
+    /// The regions of transactions that lie between two of a component, in the same slot, and that were
+    /// noted.
+    pub(crate) fn between(&self, component: &[Place]) -> Vec<u16> {
+        let mut places = component.to_vec();
+        places.sort_unstable();
+        let slots = places.chunk_by(|one, other| one.slot == other.slot);
+        slots
+            .filter_map(|of_slot| {
+                let clocks = of_slot.first()?.clock..=of_slot.last()?.clock;
+                Some((self.notes.get(of_slot[0].slot)?, clocks))
+            })
+            .flat_map(|(notes, clocks)| {
+                let inside = notes.iter().filter(move |note| clocks.contains(&note.0));
+                inside.map(|note| note.1)
+            })
+            .collect()
+    }
+
+    /// Adds to what the last search did cost.
+    pub(crate) fn spend(&mut self, steps: usize) {
+        self.idg.spend(steps);
+    }
+
+    /// Forgets all transactions. To forget some and keep others would not do: if `A` is before `X` and
+    /// `X` before `B`, and `X` is forgotten, nothing says any more that `A` is before `B`, and
+    /// their logs could be put in an order that never was. What comes from now on cannot be before
+    /// anything that is forgotten.
+    pub(crate) fn cut(&mut self) {
+        let all: Vec<Tx> = self.slots.iter().flatten().map(|node| node.tx).collect();
+        self.idg.retire_all(&all);
+        self.slots.iter_mut().for_each(VecDeque::clear);
+        self.idg.sweep(std::iter::empty());
+    }
+
+    /// Drops what can be in no cycle any more, if there is enough.
+    pub(crate) fn tidy(&mut self) {
+        if self.idg.is_heavy() {
+            self.sweep();
+        }
+    }
+
+    /// Drops what can be in no cycle any more.
+    pub(crate) fn sweep(&mut self) {
+        let nodes = self.slots.iter().flatten();
+        let open: Vec<Tx> = nodes
+            .filter(|node| !node.over)
+            .map(|node| node.tx)
+            .collect();
+        self.idg.sweep(open.into_iter());
+        for nodes in &mut self.slots {
+            nodes.retain(|node| self.idg.get(node.tx).is_some());
+        }
+    }
+
+    /// Whether a slot has a transaction that may be in a cycle, with a number in this range.
+    pub(crate) fn has_any(&self, slot: usize, clocks: std::ops::RangeInclusive<u64>) -> bool {
+        let Some(nodes) = self.slots.get(slot) else {
+            return false;
+        };
+        let at = nodes.partition_point(|node| node.clock < *clocks.start());
+        nodes
+            .get(at)
+            .is_some_and(|node| node.clock <= *clocks.end())
+    }
+}

@@ -1,0 +1,161 @@
+//! A single run: components are found by what the program says of its transactions, and only what is
+//! in one is read of its logs, made into events and checked.
+
+use crate::chunks::{self, Chunks, Part};
+use crate::follow::{Kept, Options, engine};
+use crate::links::{Links, Place};
+use crate::live::Live;
+use crate::questions::Questions;
+use atomsan_engines::checker::Checker;
+use atomsan_engines::demotion::Demotion;
+use atomsan_recording::cells::Cells;
+use atomsan_recording::symbols::Symbols;
+use atomsan_recording::{Recording, Translator};
+use atomsan_trace::StackId;
+use std::io;
+
+/// How many transactions must have ended before components are looked for.
+const PATIENCE: usize = 256;
+/// How many records a chunk has, about.
+const RECORDS: u64 = 4096;
+/// How many chunks may wait for the end of their transactions.
+const CHUNKS: usize = 768;
+
+/// A single run, as far as it has been followed.
+#[derive(Debug, Default)]
+pub(crate) struct Single {
+    pub(crate) questions: Questions,
+    pub(crate) links: Links,
+    pub(crate) chunks: Chunks,
+    translator: Option<Box<Translator>>,
+    demotion: Demotion,
+    /// Records of components.
+    pub(crate) records: u64,
+}
+
+impl Single {
+    /// Follows the program as far as it is now; whether there was anything new.
+    pub(crate) fn advance(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        kept: &mut Kept,
+        options: &Options,
+    ) -> io::Result<bool> {
+        let answered = self.questions.answer(live, options)?;
+        let news = self.links.advance(live)? || answered;
+        if self.links.is_due(if news { PATIENCE } else { 1 }) {
+            self.check(live, checker, options)?;
+        }
+        self.links.sweep();
+        let keep = |slot, position, words: &[u64]| kept.keep(slot, position, words);
+        let keeps = options.keep_all;
+        if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {
+            self.links.cut();
+        }
+        Ok(news)
+    }
+
+    /// The program has ended.
+    pub(crate) fn finish(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        kept: &mut Kept,
+        options: &Options,
+    ) -> io::Result<()> {
+        while self.advance(live, checker, kept, options)? {}
+        self.links.finish();
+        self.check(live, checker, options)?;
+        self.introduce(checker, options);
+        if options.keep_all {
+            let keep = |slot, position, words: &[u64]| kept.keep(slot, position, words);
+            self.chunks.rest(live, keep)?;
+        }
+        Ok(())
+    }
+
+    /// How many records were forgotten, about.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.chunks.forgotten * RECORDS
+    }
+
+    /// Checks the components that are new.
+    fn check(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        options: &Options,
+    ) -> io::Result<()> {
+        let components = self.links.components();
+        for component in &components {
+            self.check_component(live, checker, options, component)?;
+        }
+        let largest = components.iter().map(Vec::len).max();
+        if largest > Some(options.component_limit) {
+            self.links.cut();
+        }
+        if options.demote {
+            self.demote(live, checker)?;
+        }
+        Ok(())
+    }
+
+    fn check_component(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        options: &Options,
+        component: &[Place],
+    ) -> io::Result<()> {
+        let parts = chunks::without_private(self.chunks.parts(live, component)?);
+        let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
+        self.links.spend(recording.len() / 64);
+        self.records += recording.len() as u64 / 16;
+        let translator = self.introduce(checker, options);
+        let mut batch = translator.replay(&recording);
+        checker.renew(engine());
+        checker.batch(&mut batch);
+        checker.finish();
+        Ok(())
+    }
+
+    /// The translator, which knows all threads that there are, and so does the checker.
+    fn introduce(&mut self, checker: &mut Checker, options: &Options) -> &mut Translator {
+        let maps = self.questions.maps();
+        let translator = self.translator.get_or_insert_with(|| {
+            let symbols = Symbols::of_maps(std::iter::once(maps));
+            let mut translator =
+                Translator::new(symbols, Cells::default(), options.recording.clone());
+            // The first thread is started by nobody.
+            translator.fork(0, std::iter::empty());
+            checker.define(&mut translator.take());
+            Box::new(translator)
+        });
+        for record in self.links.names.drain(..) {
+            translator.name_thread(&record);
+        }
+        for (record, calls) in self.links.forks.drain(..) {
+            let (child, site) = translator.fork(record.subject, calls.into_iter());
+            checker.define(&mut translator.take());
+            checker.spawn(child, site, StackId::EMPTY);
+        }
+        for (thread, name) in translator.take_renamed() {
+            checker.rename_thread(thread, &name);
+        }
+        translator
+    }
+
+    /// Functions that were found not to be atomic are no regions from now on.
+    fn demote(&mut self, live: &Live, checker: &mut Checker) -> io::Result<()> {
+        let translator = self.translator.as_deref();
+        let before = checker.names().spec().demotions();
+        self.demotion.demote(checker, |function| {
+            translator.is_some_and(|translator| translator.has_callees(function))
+        });
+        if checker.names().spec().demotions() != before {
+            self.questions.answer_again(live, checker.names().spec())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! A log: records that go to positions, which grow for ever; `shift` says where in memory that is,
+//! in the current chunk.
+//!
+//! A log is written by one thread. What others see of it is its position, in the slot's entry.
+
+use crate::format::{Kind, header};
+use crate::recording::{self, Chunk};
+use crate::sync::AtomicU64;
+use core::cell::Cell;
+use core::sync::atomic::Ordering;
+
+/// A log. All-zero memory is a valid one.
+#[repr(C)]
+pub(crate) struct Log {
+    /// The position of the next record.
+    cursor: Cell<u64>,
+    /// The position of the end of the chunk.
+    limit: Cell<u64>,
+    /// Where position 0 would be in memory.
+    shift: Cell<u64>,
+    /// Where everybody sees the position; 0 before there is a chunk.
+    published: Cell<usize>,
+    /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
+    chunk: Cell<(usize, u64)>,
+    /// Whether records were lost since the last one in the log.
+    lost: Cell<bool>,
+}
+
+/// Writes a record, its first word last.
+///
+/// # Safety
+/// The words must have room at the address.
+#[inline(always)]
+unsafe fn put<const N: usize>(address: usize, words: [u64; N]) {
+    let to = address as *mut u64;
+    // SAFETY: the caller vouches for the room.
+    unsafe {
+        for (index, word) in words.iter().enumerate().skip(1) {
+            to.add(index).write_volatile(*word);
+        }
+        to.write_volatile(words[0]);
+    }
+}
+
+impl Log {
+    /// Where the next record goes.
+    #[inline(always)]
+    pub(crate) fn position(&self) -> u64 {
+        self.cursor.get()
+    }
+
+    /// Forgets what was written, because it is another process's.
+    pub(crate) fn start_over(&self) {
+        self.cursor.set(0);
+        self.limit.set(0);
+        self.chunk.set((0, 0));
+    }
+
+    /// Appends a record; if the chunk is full, `next` goes on in [another one](Log::next_chunk).
+    ///
+    /// The first word goes last, so that a record that was cut off by the end of the process is
+    /// the end of the log.
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(&self, words: [u64; N], next: impl FnOnce() -> bool) {
+        let mut at = self.cursor.get();
+        if at + 8 * N as u64 > self.limit.get() {
+            if !next() {
+                return;
+            }
+            at = self.cursor.get();
+        }
+        // SAFETY: the positions up to `limit` are the unused rest of a chunk that belongs to this
+        // thread.
+        unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
+        self.publish(at + 8 * N as u64);
+    }
+
+    /// Tells everybody how far the log goes.
+    #[inline(always)]
+    fn publish(&self, position: u64) {
+        self.cursor.set(position);
+        // SAFETY: there is a chunk, so this is the slot's entry, which is mapped for good.
+        let published = unsafe { &*(self.published.get() as *const AtomicU64) };
+        published.store(position, Ordering::Release);
+    }
+
+    /// Goes on in another chunk; whether there is one. `fields` are those of the slot's entry for this
+    /// log, `clock` is the slot's, and `snapshot` writes what a reader must know that has nothing of
+    /// what was before: how many bytes.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn next_chunk(
+        &self,
+        slot: u32,
+        fields: (usize, usize),
+        clock: u64,
+        snapshot: impl FnOnce(usize) -> usize,
+    ) -> bool {
+        let (address, position) = self.chunk.get();
+        let before = (address != 0).then_some(Chunk { address, position });
+        if before.is_some() && self.cursor.get() + 8 <= self.limit.get() {
+            // A chunk that is used again has something behind its last record.
+            let end = self.cursor.get().wrapping_add(self.shift.get()) as usize;
+            // SAFETY: as in `write`.
+            unsafe { put(end, [0]) };
+        }
+        let Some(chunk) = recording::new_chunk(slot, before.as_ref(), clock) else {
+            recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
+            self.lost.set(true);
+            return false;
+        };
+        let (start, _) = chunk.content(0);
+        let bytes = if before.is_some() { snapshot(start) } else { 0 };
+        chunk.set_snapshot(bytes, !self.lost.replace(false));
+        let (first, end) = chunk.content(bytes);
+        self.shift.set((first as u64).wrapping_sub(chunk.position));
+        self.limit.set(chunk.position + (end - first) as u64);
+        self.chunk.set((chunk.address, chunk.position));
+        let published = recording::slot_entry(slot, fields.0);
+        self.published.set(core::ptr::from_ref(published) as usize);
+        chunk.link(slot, before.as_ref(), fields.1);
+        self.publish(chunk.position);
+        true
+    }
+}
+
+/// The kinds of records after which nobody expects to have been alone.
+pub(crate) fn splits(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Wait | Kind::Arrive | Kind::Yield | Kind::Fork | Kind::Join
+    )
+}

@@ -1,0 +1,253 @@
+//! Drivers of published bugs.
+//!
+//! They are looked for in `$ATOMSAN_CORPUS`, then in `../shared/known-bugs`: `buggy/NAME` and
+//! `fixed/NAME`, each a package of its own whose first argument is the number of trials. Each is copied,
+//! built without optimisation (as tests are) and run with the functions of its crate as regions, in
+//! three [`MODES`], until a function to blame is named.
+
+use super::bugs::{BUGS, Bug};
+use super::{Found, copy, findings, keep};
+use crate::Result;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often a driver is run in each mode, at most.
+const RUNS: u32 = 5;
+const TIMEOUT: Duration = Duration::from_secs(60);
+const MODES: [(&str, &[&str]); 3] = [
+    ("quiet", &[]),
+    ("noise", &["--noise"]),
+    ("online", &["--online", "--noise"]),
+];
+const START: &str = "<!-- table: cargo xtask corpus -->\n";
+const HEAD: &str = "\
+| driver | mode | found | rank | anomaly | engines | function and lines | runs | seconds a run | elsewhere: high, medium |
+|---|---|---|---|---|---|---|---|---|---|
+";
+
+pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> {
+    let corpus = std::env::var_os("ATOMSAN_CORPUS")
+        .map_or_else(|| PathBuf::from("../shared/known-bugs"), PathBuf::from);
+    if !corpus.is_dir() {
+        return Err(format!("no corpus in {}; set ATOMSAN_CORPUS", corpus.display()).into());
+    }
+    let mut table = String::from(HEAD);
+    let mut elsewhere = String::new();
+    let mut found = 0;
+    print!("{table}");
+    for bug in BUGS {
+        if !names.is_empty() && !names.contains(&bug.name) {
+            continue;
+        }
+        for kind in ["buggy", "fixed"] {
+            let from = corpus.join(kind).join(bug.name);
+            if !from.is_dir() {
+                continue;
+            }
+            let driver = Driver::build(atomsan, &from, &scratch.join(kind).join(bug.name), bug)?;
+            let mut blamed = false;
+            for (mode, flags) in MODES {
+                let seen = driver.look(flags, RUNS)?;
+                let row = seen.row(kind, bug, mode);
+                print!("{row}");
+                table.push_str(&row);
+                blamed |= seen.blamed.is_some();
+                seen.elsewhere(kind, bug, mode, &mut elsewhere)?;
+            }
+            found += u32::from(blamed && kind == "buggy");
+            driver.remove()?;
+        }
+    }
+    let bugs = BUGS.iter().filter(|bug| !bug.culprits.is_empty()).count();
+    writeln!(
+        table,
+        "\n{found} of {bugs} bugs are found. High findings elsewhere:\n\n{elsewhere}"
+    )?;
+    println!("\n{found} found\n\n{elsewhere}");
+    if names.is_empty() {
+        keep(START, &table)?;
+    }
+    Ok(())
+}
+
+/// What the quick half is sure of: the driver, in `tests/corpus`, and the least and the highest rank of
+/// what is found in a function to blame.
+const SURE: &[(&str, &str, &str)] = &[
+    ("buggy/lockapi_remutex", "high", "high"),
+    ("buggy/promclient_family", "high", "high"),
+    ("fixed/promclient_family", "", "medium"),
+    ("buggy/oneshot_drop", "medium", "high"),
+];
+
+/// How often the quick half lets a driver run before it gives up.
+const PATIENCE: u32 = 3;
+
+pub(super) fn quick(atomsan: &Path, scratch: &Path) -> Result<()> {
+    let rank = |name: &str| {
+        ["", "low", "medium", "high"]
+            .iter()
+            .position(|&rank| rank == name)
+    };
+    for (driver, least, most) in SURE {
+        let (_, name) = driver.split_once('/').unwrap_or_default();
+        let bug = BUGS.iter().find(|bug| bug.name == name);
+        let bug = bug.ok_or("not in the corpus")?;
+        let from = Path::new("tests/corpus").join(driver);
+        let built = Driver::build(atomsan, &from, &scratch.join(driver), bug)?;
+        let seen = built.look(&[], PATIENCE)?;
+        built.remove()?;
+        let found = seen.blamed.as_ref().map_or("", |found| &found.rank);
+        println!(
+            "{driver}: {}",
+            if found.is_empty() { "quiet" } else { found }
+        );
+        if rank(found) < rank(least) || rank(found) > rank(most) {
+            return Err(format!("{driver}: expected {least} to {most}, found `{found}`").into());
+        }
+    }
+    Ok(())
+}
+
+struct Driver<'a> {
+    atomsan: &'a Path,
+    directory: PathBuf,
+    bug: &'a Bug,
+}
+
+/// What the runs of a driver in one mode have shown.
+#[derive(Default)]
+struct Seen {
+    /// The clearest finding in a function to blame.
+    blamed: Option<Found>,
+    others: Vec<Found>,
+    runs: u32,
+    seconds: f64,
+}
+
+impl<'a> Driver<'a> {
+    fn build(atomsan: &'a Path, from: &Path, to: &Path, bug: &'a Bug) -> Result<Driver<'a>> {
+        copy(from, to)?;
+        let driver = Driver {
+            atomsan,
+            directory: to.to_owned(),
+            bug,
+        };
+        let built = driver.command("build").status()?;
+        if !built.success() {
+            return Err(format!("{} does not build", from.display()).into());
+        }
+        Ok(driver)
+    }
+
+    /// Built dependencies are large, and needed by nobody else.
+    fn remove(self) -> Result<()> {
+        Ok(std::fs::remove_dir_all(self.directory)?)
+    }
+
+    fn command(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(self.atomsan);
+        command
+            .args(["cargo", subcommand])
+            .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
+            .env("CARGO_INCREMENTAL", "0")
+            .env_remove("CARGO_TARGET_DIR")
+            .current_dir(&self.directory)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if subcommand == "build" {
+            command.arg("--quiet");
+        }
+        command
+    }
+
+    /// Runs the driver until a function to blame is named; whether it ended.
+    fn look(&self, flags: &[&str], runs: u32) -> Result<Seen> {
+        let mut seen = Seen::default();
+        let started = Instant::now();
+        while seen.runs < runs && seen.blamed.is_none() {
+            seen.runs += 1;
+            for found in self.once(flags)? {
+                let culprits = self.bug.culprits;
+                if !culprits.iter().any(|part| found.function.ends_with(part)) {
+                    seen.others.push(found);
+                } else if seen.blamed.is_none() {
+                    seen.blamed = Some(found);
+                }
+            }
+        }
+        seen.seconds = started.elapsed().as_secs_f64() / f64::from(seen.runs);
+        Ok(seen)
+    }
+
+    fn once(&self, flags: &[&str]) -> Result<Vec<Found>> {
+        let output = self.directory.join("findings.json");
+        let _ = std::fs::remove_file(&output);
+        let mut child = self
+            .command("run")
+            .args(["--regions", self.bug.package, "--json", "-o"])
+            .arg(&output)
+            .args(flags)
+            .args(["--quiet", "--"])
+            .arg(self.bug.trials.to_string())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let started = Instant::now();
+        while child.try_wait()?.is_none() {
+            if started.elapsed() > TIMEOUT {
+                child.kill()?;
+                child.wait()?;
+                return Ok(Vec::new());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        findings(&output)
+    }
+}
+
+impl Seen {
+    fn count(&self, rank: &str) -> usize {
+        let mut all: Vec<_> = (self.others.iter().filter(|found| found.rank == rank))
+            .map(|found| (&found.function, &found.lines))
+            .collect();
+        all.sort();
+        all.dedup();
+        all.len()
+    }
+
+    fn row(&self, kind: &str, bug: &Bug, mode: &str) -> String {
+        let cell = |take: fn(&Found) -> String| self.blamed.as_ref().map_or(String::new(), take);
+        let found = match (&self.blamed, bug.culprits) {
+            (_, []) => "–",
+            (Some(_), _) => "yes",
+            (None, _) => "no",
+        };
+        format!(
+            "| {kind}/{} | {mode} | {found} | {} | {} | {} | {} | {} | {:.1} | {}, {} |\n",
+            bug.name,
+            cell(|found| found.rank.clone()),
+            cell(|found| found.anomaly.clone()),
+            cell(|found| found.engines.clone()),
+            cell(|found| format!("`{}` {}", found.function, found.lines)),
+            self.runs,
+            self.seconds,
+            self.count("high"),
+            self.count("medium"),
+        )
+    }
+
+    /// The high findings in other functions, one line each.
+    fn elsewhere(&self, kind: &str, bug: &Bug, mode: &str, out: &mut String) -> Result<()> {
+        let high = self.others.iter().filter(|found| found.rank == "high");
+        let mut lines: Vec<_> = high
+            .map(|found| format!("`{}` {}: {}", found.function, found.lines, found.anomaly))
+            .collect();
+        lines.sort();
+        lines.dedup();
+        for line in lines {
+            writeln!(out, "- {kind}/{} {mode}: {line}", bug.name)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! Test suites of well-tested crates: does each test end as it does without us, how long does it take,
+//! and what is found in the crates' own functions?
+//!
+//! The sources come from the registry by `cargo metadata` of a package that depends on all of them, as
+//! they come to everybody. Unit and integration tests are run, examples in the documentation are not.
+
+use super::bugs::{SUITES, Suite};
+use super::{Found, copy, findings, keep};
+use crate::Result;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+const START: &str = "<!-- table: cargo xtask corpus --suites -->\n";
+const HEAD: &str = "\
+| crate | tests | end differently | seconds native | seconds checked | times | seconds of the check | events | findings: high, medium |
+|---|---|---|---|---|---|---|---|---|
+";
+/// Recordings are kept small.
+const MEMORY: &str = "300M";
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> {
+    let suites: Vec<&Suite> = (SUITES.iter())
+        .filter(|suite| names.is_empty() || names.contains(&suite.package))
+        .collect();
+    let sources = fetch(&suites, &scratch.join("sources"))?;
+    let mut table = String::from(HEAD);
+    let mut high = String::new();
+    print!("{table}");
+    for suite in suites {
+        let from = sources.get(suite.package).ok_or("not fetched")?;
+        let directory = scratch.join(suite.package);
+        let row = one(atomsan, suite, from, &directory, &mut high);
+        if directory.is_dir() {
+            std::fs::remove_dir_all(&directory)?;
+        }
+        let row = row?;
+        print!("{row}");
+        table.push_str(&row);
+    }
+    writeln!(table, "\nHigh findings:\n\n{high}")?;
+    if names.is_empty() {
+        keep(START, &table)?;
+    }
+    Ok(())
+}
+
+/// Where the sources of the newest versions are.
+fn fetch(suites: &[&Suite], directory: &Path) -> Result<BTreeMap<String, PathBuf>> {
+    std::fs::create_dir_all(directory.join("src"))?;
+    std::fs::write(directory.join("src/lib.rs"), "")?;
+    let mut manifest = String::from(
+        "[package]\nname = \"suites\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n[dependencies]\n",
+    );
+    for Suite { package, features } in suites {
+        writeln!(
+            manifest,
+            "{package} = {{ version = \"*\", features = {features:?} }}"
+        )?;
+    }
+    std::fs::write(directory.join("Cargo.toml"), manifest)?;
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1"])
+        .current_dir(directory)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let mut sources = BTreeMap::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let text = |name: &str| package[name].as_str().unwrap_or_default();
+        if let Some(directory) = Path::new(text("manifest_path")).parent() {
+            let newest = sources.entry(text("name").to_owned());
+            newest.insert_entry(directory.to_owned());
+        }
+    }
+    Ok(sources)
+}
+
+/// What a run of all tests was like.
+#[derive(Default)]
+struct Outcome {
+    /// How each test ended, by binary and name.
+    tests: BTreeMap<String, String>,
+    /// What the test binaries say they took.
+    seconds: f64,
+    whole: f64,
+}
+
+fn one(
+    atomsan: &Path,
+    suite: &Suite,
+    from: &Path,
+    directory: &Path,
+    high: &mut String,
+) -> Result<String> {
+    copy(from, directory)?;
+    let manifest = directory.join("Cargo.toml");
+    let mut text = std::fs::read_to_string(&manifest)?;
+    if !text.contains("[workspace]") {
+        text.push_str("\n[workspace]\n");
+        std::fs::write(&manifest, text)?;
+    }
+    let output = directory.join("findings.json");
+    let native = tests(Command::new("cargo").arg("test"), suite, directory)?;
+    let mut checked = Command::new(atomsan);
+    checked.args(["cargo", "test", "--memory", MEMORY, "--json", "-o"]);
+    let checked = tests(checked.arg(&output), suite, directory)?;
+    let differ: Vec<_> = (native.tests.iter())
+        .filter(|(name, end)| checked.tests.get(*name) != Some(end))
+        .map(|(name, end)| {
+            let now = checked.tests.get(name).map_or("missing", |end| end);
+            format!("{name}: {end}, {now}")
+        })
+        .collect();
+    let found = findings(&output)?;
+    let count = |rank: &str| found.iter().filter(|found| found.rank == rank).count();
+    for Found {
+        function,
+        lines,
+        anomaly,
+        ..
+    } in found.iter().filter(|found| found.rank == "high")
+    {
+        let line = format!("- {}: `{function}` {lines}: {anomaly}", suite.package);
+        println!("{line}");
+        writeln!(high, "{line}")?;
+    }
+    Ok(format!(
+        "| {} | {} | {} | {:.2} | {:.2} | {:.1} | {:.0} | {} | {}, {} |\n",
+        suite.package,
+        native.tests.len(),
+        if differ.is_empty() {
+            "none".to_owned()
+        } else {
+            differ.join("; ")
+        },
+        native.seconds,
+        checked.seconds,
+        checked.seconds / native.seconds.max(0.01),
+        checked.whole - checked.seconds,
+        events(&output)?,
+        count("high"),
+        count("medium"),
+    ))
+}
+
+fn events(output: &Path) -> Result<u64> {
+    let mut events = 0;
+    for line in std::fs::read_to_string(output).unwrap_or_default().lines() {
+        let document: serde_json::Value = serde_json::from_str(line)?;
+        events += document["events"].as_u64().unwrap_or(0);
+    }
+    Ok(events)
+}
+
+/// Builds and runs the unit and integration tests.
+fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outcome> {
+    let mut arguments = vec![
+        "--lib".to_owned(),
+        "--tests".into(),
+        "--no-fail-fast".into(),
+    ];
+    arguments.extend(
+        suite
+            .features
+            .iter()
+            .map(|feature| format!("--features={feature}")),
+    );
+    command
+        .args(&arguments)
+        .current_dir(directory)
+        .env_remove("CARGO_TARGET_DIR")
+        .env("CARGO_INCREMENTAL", "0")
+        .stdin(Stdio::null());
+    let log = directory.join("tests.log");
+    // Once to build, and once to measure.
+    let mut build = Command::new(command.get_program());
+    let first: Vec<_> = (command.get_args())
+        .filter(|argument| {
+            !matches!(
+                argument.to_str(),
+                Some("--json" | "-o" | "--memory" | MEMORY)
+            )
+        })
+        .filter(|argument| !argument.to_string_lossy().ends_with("findings.json"))
+        .collect();
+    let built = build
+        .args(first)
+        .arg("--no-run")
+        .current_dir(directory)
+        .env_remove("CARGO_TARGET_DIR")
+        .env("CARGO_INCREMENTAL", "0")
+        .stderr(Stdio::null())
+        .status()?;
+    if !built.success() {
+        return Err(format!("{} does not build", suite.package).into());
+    }
+    let file = std::fs::File::create(&log)?;
+    let mut child = (command.stderr(file.try_clone()?).stdout(file)).spawn()?;
+    let started = Instant::now();
+    while child.try_wait()?.is_none() {
+        if started.elapsed() > TIMEOUT {
+            child.kill()?;
+            child.wait()?;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut outcome = read(&std::fs::read_to_string(&log)?);
+    outcome.whole = started.elapsed().as_secs_f64();
+    Ok(outcome)
+}
+
+/// What the test binaries said.
+fn read(log: &str) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut binary = String::new();
+    for line in log.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["Running", name @ .., _] => binary = name.join(" "),
+            ["test", name, rest @ ..] if rest.contains(&"...") => {
+                let end = rest.last().copied().unwrap_or_default().to_owned();
+                outcome.tests.insert(format!("{binary} {name}"), end);
+            }
+            ["test", "result:", .., seconds] => {
+                let seconds = seconds.trim_end_matches('s').parse().unwrap_or(0.0);
+                outcome.seconds += seconds;
+            }
+            _ => {}
+        }
+    }
+    outcome
+}
