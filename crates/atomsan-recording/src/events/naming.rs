@@ -280,7 +280,7 @@ impl Translator {
             Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
             Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
             Whereabouts::Local(local) => local,
-            Whereabouts::Unknown => "memory that nobody has allocated".to_owned(),
+            Whereabouts::Unknown => "memory of unknown origin".to_owned(),
         };
         let block = self.naming.block(address);
         let object = block.and_then(|(_, block)| block.object);

@@ -22,7 +22,7 @@ use atomsan_trace::{LockId, Op, SiteId, VarId};
 
 /// How many reads of a section, and of earlier ones of a lock, are remembered.
 const READS: usize = 64;
-/// How many locks are remembered that were held before.
+/// How many locks are remembered that are held, and that were held before.
 const LOCKS: usize = 16;
 
 /// The critical sections of one thread.
@@ -101,6 +101,10 @@ impl Sections {
     }
 
     fn enter(&mut self, lock: LockId, exclusive: bool) {
+        // What is never let go of must not cost more with every access.
+        if self.open.len() == LOCKS {
+            self.open.remove(0);
+        }
         self.open.push(Section {
             lock,
             exclusive,
