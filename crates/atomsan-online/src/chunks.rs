@@ -14,6 +14,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 use std::io;
+use std::ops::RangeInclusive;
 
 /// The chunks of one slot's log that have not been given back.
 #[derive(Debug, Default)]
@@ -166,22 +167,23 @@ impl Chunks {
         Ok(())
     }
 
-    /// The parts of the logs that belong to these transactions.
+    /// The parts of the logs that belong to the transactions of a component. Those between two of a
+    /// slot belong to it as well, even if they have no edge of their own: the later of the two may
+    /// stand for what they did.
     pub(crate) fn parts(&self, live: &mut Live, places: &[Place]) -> io::Result<Vec<Part>> {
         let mut places = places.to_vec();
         places.sort_unstable();
         let mut parts = Vec::new();
         for of_slot in places.chunk_by(|one, other| one.slot == other.slot) {
             let slot = of_slot[0].slot;
-            let clocks: Vec<u64> = of_slot.iter().map(|place| place.clock).collect();
+            let clocks = of_slot[0].clock..=of_slot[of_slot.len() - 1].clock;
             let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) else {
                 continue;
             };
-            let mut walk = Walk::new(slot, &clocks);
+            let mut walk = Walk::new(slot, clocks.clone());
             for (index, chunk) in chunks.iter().enumerate() {
                 let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
-                let from = clocks.partition_point(|&clock| clock < chunk.clock);
-                if clocks.get(from).is_none_or(|&clock| clock > end) {
+                if *clocks.end() < chunk.clock || end < *clocks.start() {
                     walk.gap();
                     continue;
                 }
@@ -271,9 +273,9 @@ struct Use {
 }
 
 /// A walk through some chunks of a log.
-struct Walk<'a> {
+struct Walk {
     slot: usize,
-    clocks: &'a [u64],
+    clocks: RangeInclusive<u64>,
     /// The functions that the thread is in, and its name: what a snapshot is made of.
     thread: [u64; 4],
     frames: Vec<[u64; 2]>,
@@ -284,8 +286,8 @@ struct Walk<'a> {
     last: Option<u64>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(slot: usize, clocks: &'a [u64]) -> Walk<'a> {
+impl Walk {
+    fn new(slot: usize, clocks: RangeInclusive<u64>) -> Walk {
         Walk {
             slot,
             clocks,
@@ -349,7 +351,7 @@ impl<'a> Walk<'a> {
                 at += len;
                 continue;
             }
-            if self.clocks.binary_search(&self.clock).is_ok() {
+            if self.clocks.contains(&self.clock) {
                 if open.is_none() {
                     let mut snapshot = Vec::new();
                     if self.thread[0] != 0 {

@@ -49,11 +49,16 @@ impl First {
         if largest > Some(options.component_limit) {
             self.links.cut();
         }
-        for place in components.into_iter().flatten() {
-            if !self.seen.insert(place.region) {
+        let between = components.iter().flat_map(|one| self.links.between(one));
+        let regions: Vec<u16> = (components.iter().flatten())
+            .map(|place| place.region)
+            .chain(between)
+            .collect();
+        for region in regions {
+            if !self.seen.insert(region) {
                 continue;
             }
-            match place.region.checked_sub(1) {
+            match region.checked_sub(1) {
                 Some(region) => {
                     let name = self.questions.name(live, options, region)?;
                     self.found.regions.extend(name.as_deref().map(Box::from));

@@ -269,7 +269,8 @@ impl Follower {
                 self.live.put(slot, words, at);
                 return Ok(None);
             }
-            if self.maps.is_empty() {
+            let stream = self.streaming.as_ref().and_then(Streaming::stream);
+            if stream.is_none() {
                 self.maps = self.live.maps()?;
                 let symbols = Symbols::of_maps(std::iter::once(&*self.maps));
                 let options = self.options.recording.clone();

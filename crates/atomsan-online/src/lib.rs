@@ -1,20 +1,20 @@
 //! DoubleChecker while the program runs.
 //!
 //! ```text
-//! program ──logs, edges──▶ live ──records──▶ follow ──transactions──▶ imprecise graph
-//!    ▲                      │                                              │ components
-//!    └──────── chunks ──────┘                       events ◀── replay ◀────┘
-//!                                                     └──▶ DoubleChecker ──▶ findings
+//! program ──edges between transactions──▶ links ──components──▶ chunks ──parts of logs──▶ replay
+//!    ▲  │                                                         │                         │ events
+//!    │  └──which functions are regions?──▶ questions              │ unread                  ▼
+//!    └──────────────────────── chunks ────────────────────────────┘                  DoubleChecker
 //! ```
 //!
 //! The runtime inside of the program writes a log for each thread, and an edge into it whenever
 //! memory changes its owner (`atomsan_rt::ownership`). That *is* imprecise cycle detection: every
-//! dependence between two threads is implied by edges. Here, in another process, the logs are
-//! followed as they are written and cut into transactions; edges go into the imprecise graph
-//! ([`Idg`](atomsan_engines::doublechecker::idg::Idg)), and accesses are only kept, not looked at. A
-//! transaction that cannot be in a cycle is dropped when it ends. When one is in a strongly
-//! connected component, the component's logs are made into events by the code that reads whole
-//! recordings, and the engine checks those.
+//! dependence between two threads is implied by edges. The program also knows which of its functions
+//! are regions, because it asks, and writes down which transactions an edge is between
+//! (`atomsan_rt::regions`). Here, in another process, these edges go into the imprecise graph
+//! ([`Idg`](atomsan_engines::doublechecker::idg::Idg)), and nothing else is looked at. When a
+//! transaction is in a strongly connected component, the parts of the logs that the component has
+//! are made into events by the code that reads whole recordings, and the engine checks those.
 //!
 //! # Why that is the verdict of the whole recording
 //!
@@ -22,8 +22,13 @@
 //! transactions ends. In which order two accesses of the component were is told by edges, but not by
 //! one from the one to the other: where the program knows of an order already, by way of other
 //! threads, it writes no further edge. All transactions on that way are in the component, if those
-//! that are still open count too; so their logs, as far as they go, are looked at as well. So the
-//! component by itself has the cycles that it has in the whole, and no others.
+//! that are still open count too. So their logs, as far as they go, take part in putting the
+//! others in order. Then the component by itself has the cycles that it has in the whole, and no
+//! others.
+//!
+//! A transaction that has no edge of its own is no node. If it lies between two of the component, in
+//! the same thread, it belongs to the component too: the edge that leaves the later one may stand for
+//! what the earlier one did.
 //!
 //! # Other engines
 //!
@@ -32,6 +37,10 @@
 //!
 //! # What is missed
 //!
+//! * A program can ask for some six thousand places. What it calls from others, outside of all
+//!   regions, is no region.
+//! * In a first run, only the next sixteen regions of a thread are named after an edge, if they have
+//!   none of their own.
 //! * Where an inlined function begins and ends is told by shared accesses only (`calls` of
 //!   `atomsan-recording`). Here, memory counts as shared from the moment that a second thread
 //!   touches it. Before, an inlined region is not cut where it should be.

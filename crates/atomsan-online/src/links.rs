@@ -27,6 +27,9 @@ use std::io;
 /// How many threads are remembered that were started, at least, before anybody asks for them.
 const FORKS: usize = 1 << 12;
 
+/// How many transactions without edges are remembered for a slot.
+const NOTES: usize = 1 << 10;
+
 /// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Place {
@@ -48,6 +51,8 @@ struct Node {
 pub(crate) struct Links {
     /// The transactions of each slot that are nodes, by their numbers.
     slots: Vec<VecDeque<Node>>,
+    /// Transactions of each slot that may have no edge, and their regions.
+    notes: Vec<VecDeque<(u64, u16)>>,
     idg: Idg,
     /// What each node is, by its place in the graph.
     places: Vec<Place>,
@@ -69,6 +74,7 @@ impl Links {
         live.look()?;
         if self.slots.len() < live.slots() {
             self.slots.resize_with(live.slots(), VecDeque::default);
+            self.notes.resize_with(live.slots(), VecDeque::default);
         }
         let before = self.edges;
         for slot in 1..live.slots() {
@@ -120,6 +126,13 @@ impl Links {
             match kind {
                 Kind::ThreadName => self.names.extend(Record::parse(&words[at..], 0)),
                 Kind::Enter => calls.push(first & LOW),
+                Kind::Transaction if words.len() > at + 1 => {
+                    let notes = &mut self.notes[slot];
+                    if notes.len() == NOTES {
+                        notes.pop_front();
+                    }
+                    notes.push_back((first & LOW, words[at + 1] as u16));
+                }
                 Kind::Fork => {
                     if let Some(record) = Record::parse(&words[at..], 0) {
                         calls.push(record.pc());
@@ -233,6 +246,24 @@ impl Links {
         // What happened first is told first.
         components.sort_by_key(|(last, _)| *last);
         components.into_iter().map(|(_, places)| places).collect()
+    }
+
+    /// The regions of transactions that lie between two of a component, in the same slot, and that were
+    /// noted.
+    pub(crate) fn between(&self, component: &[Place]) -> Vec<u16> {
+        let mut places = component.to_vec();
+        places.sort_unstable();
+        let slots = places.chunk_by(|one, other| one.slot == other.slot);
+        slots
+            .filter_map(|of_slot| {
+                let clocks = of_slot.first()?.clock..=of_slot.last()?.clock;
+                Some((self.notes.get(of_slot[0].slot)?, clocks))
+            })
+            .flat_map(|(notes, clocks)| {
+                let inside = notes.iter().filter(move |note| clocks.contains(&note.0));
+                inside.map(|note| note.1)
+            })
+            .collect()
     }
 
     /// Adds to what the last search did cost.

@@ -67,6 +67,7 @@ impl Single {
         while self.advance(live, checker, kept, options)? {}
         self.links.finish();
         self.check(live, checker, options)?;
+        self.introduce(checker, options);
         if options.keep_all {
             let keep = |slot, position, words: &[u64]| kept.keep(slot, position, words);
             self.chunks.rest(live, keep)?;
@@ -111,14 +112,25 @@ impl Single {
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
         self.links.spend(recording.len() / 64);
         self.records += recording.len() as u64 / 16;
+        let translator = self.introduce(checker, options);
+        let mut batch = translator.replay(&recording);
+        checker.renew(engine());
+        checker.batch(&mut batch);
+        checker.finish();
+        Ok(())
+    }
+
+    /// The translator, which knows all threads that there are, and so does the checker.
+    fn introduce(&mut self, checker: &mut Checker, options: &Options) -> &mut Translator {
         let maps = self.questions.maps();
         let translator = self.translator.get_or_insert_with(|| {
             let symbols = Symbols::of_maps(std::iter::once(maps));
-            Box::new(Translator::new(
-                symbols,
-                Cells::default(),
-                options.recording.clone(),
-            ))
+            let mut translator =
+                Translator::new(symbols, Cells::default(), options.recording.clone());
+            // The first thread is started by nobody.
+            translator.fork(0, std::iter::empty());
+            checker.define(&mut translator.take());
+            Box::new(translator)
         });
         for record in self.links.names.drain(..) {
             translator.name_thread(&record);
@@ -131,11 +143,7 @@ impl Single {
         for (thread, name) in translator.take_renamed() {
             checker.rename_thread(thread, &name);
         }
-        let mut batch = translator.replay(&recording);
-        checker.renew(engine());
-        checker.batch(&mut batch);
-        checker.finish();
-        Ok(())
+        translator
     }
 
     /// Functions that were found not to be atomic are no regions from now on.

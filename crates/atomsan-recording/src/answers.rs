@@ -116,8 +116,11 @@ impl Answers {
     pub fn answer(&mut self, from: u64, function: u64) -> (u64, u64) {
         if from & call::LABEL != 0 {
             let name = self.label(from, function);
-            let atomic = self.spec.decide(&name) != Atomic::No;
-            return (answer::KNOWN | u64::from(atomic) * answer::ATOMIC, 0);
+            let said = match self.spec.decide(&name) {
+                Atomic::No => answer::KNOWN,
+                Atomic::Yes | Atomic::UnlessEntry => answer::KNOWN | answer::ATOMIC,
+            };
+            return (said, 0);
         }
         let mut said = answer::KNOWN;
         let (code, place) = (self.called(function), self.symbols.frames(from));

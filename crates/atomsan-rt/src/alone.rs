@@ -10,9 +10,7 @@ use crate::{recording, start, thread};
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::{null, null_mut};
-#[cfg(not(test))]
-use core::sync::atomic::AtomicI32;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// The exit status of a program with findings.
 const FINDINGS: i32 = 66;
@@ -120,6 +118,7 @@ fn is_due() -> bool {
 /// Has the recording checked; whether there are findings.
 fn found_something() -> bool {
     thread::pause();
+    crate::platform::restore_standard_error(STANDARD_ERROR.load(Ordering::Relaxed));
     recording::counter(header::EXITED).store(1, Ordering::Relaxed);
     // Not on the stack, which may be small.
     static PROGRAM: Buffer = Buffer(UnsafeCell::new([0; 4096]));
@@ -171,6 +170,20 @@ struct Buffer(UnsafeCell<PathBuffer>);
 // SAFETY: used by one thread, once.
 unsafe impl Sync for Buffer {}
 
+/// Many programs close standard error when they exit, before it is our turn.
+static STANDARD_ERROR: AtomicI32 = AtomicI32::new(-1);
+
+#[cfg(not(test))]
+fn closing(_pc: u64, stream: usize) {
+    unsafe extern "C" {
+        static stderr: *const c_void;
+    }
+    // SAFETY: libc's variable, which programs do not change.
+    if start::is_alone() && stream == unsafe { stderr } as usize {
+        STANDARD_ERROR.store(crate::platform::keep_standard_error(), Ordering::Relaxed);
+    }
+}
+
 /// The process becomes another program, or dies; its exit status is not ours to choose.
 #[cfg(not(test))]
 fn ending(_pc: u64, _first: usize) {
@@ -200,6 +213,7 @@ extern "C" fn quick_exit_handler(_: *mut c_void) {
 crate::platform::exported_before! {
     ending: execve execv execvp execvpe execl execle execlp fexecve execveat abort;
     exiting_quickly: quick_exit;
+    closing: fclose;
 }
 
 extern "C" fn exit_at_once(status: i32) -> ! {

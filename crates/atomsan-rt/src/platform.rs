@@ -47,9 +47,11 @@ pub(crate) mod number {
     pub(crate) const SCHED_YIELD: usize = 24;
     pub(crate) const MINCORE: usize = 27;
     pub(crate) const MADVISE: usize = 28;
+    pub(crate) const DUP2: usize = 33;
     pub(crate) const NANOSLEEP: usize = 35;
     pub(crate) const GETPID: usize = 39;
     pub(crate) const KILL: usize = 62;
+    pub(crate) const FCNTL: usize = 72;
     pub(crate) const FTRUNCATE: usize = 77;
     pub(crate) const GETRLIMIT: usize = 97;
     pub(crate) const UNLINK: usize = 87;
@@ -227,6 +229,26 @@ pub(crate) fn say(text: &str) {
     let (at, len) = (text.as_ptr() as usize, text.len());
     // SAFETY: the kernel reads the text.
     unsafe { syscall(number::WRITE, [STANDARD_ERROR, at, len, 0, 0, 0]) };
+}
+
+/// Another descriptor of standard error, which no other program gets.
+#[cfg(not(test))]
+pub(crate) fn keep_standard_error() -> i32 {
+    const F_DUPFD_CLOEXEC: usize = 1030;
+    const AT_LEAST: usize = 512;
+    // SAFETY: no memory is involved.
+    unsafe { syscall(number::FCNTL, [2, F_DUPFD_CLOEXEC, AT_LEAST, 0, 0, 0]) as i32 }
+}
+
+/// Makes a descriptor standard error again, if nothing else is.
+pub(crate) fn restore_standard_error(kept: i32) {
+    const F_GETFD: usize = 1;
+    // SAFETY: no memory is involved.
+    unsafe {
+        if kept >= 0 && syscall(number::FCNTL, [2, F_GETFD, 0, 0, 0, 0]) < 0 {
+            syscall(number::DUP2, [kept as usize, 2, 0, 0, 0, 0]);
+        }
+    }
 }
 
 /// How many bytes of addresses the process may have.

@@ -42,6 +42,9 @@ const PATIENCE: u32 = 40_000;
 const LOOK: u32 = 200;
 /// The function of a place in the table at which nothing is called.
 const PLACE: u64 = call::PLACE;
+/// How many transactions with a region are written down after an edge: if a cycle goes through one
+/// before them and one behind, it may go through them, without an edge of their own.
+const NOTED: u32 = 16;
 /// How much of the table is used at most.
 const MOST: u64 = CALLS_LEN as u64 * 3 / 4;
 
@@ -59,6 +62,8 @@ pub(crate) struct Position {
     /// The number of the transaction, and of the one that the log's last record belongs to.
     clock: Cell<u64>,
     marked: Cell<u64>,
+    /// How many more transactions are written down although they have no edge.
+    noted: Cell<u32>,
     /// Its region, plus 1; 0 if it is unary.
     region: Cell<u64>,
     /// The end of the frame whose function is the region, or is the outermost one that was called in
@@ -170,6 +175,10 @@ impl Thread {
         at.clock.set(now);
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
+        if at.noted.get() > 0 && region != 0 {
+            at.noted.set(at.noted.get() - 1);
+            self.write_link([first_word(Kind::Transaction, 0, now), region]);
+        }
         self.next_epoch();
         recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);
@@ -239,6 +248,7 @@ impl Thread {
             u64::from(slot) | clock >> 48 << 16 | region << 32,
             now + unary,
         ]);
+        self.position.noted.set(NOTED);
         // Whoever sees the clock there can also see what leads there.
         if unary == 1 {
             self.tick(0);

@@ -57,7 +57,10 @@ Examples:
   cargo atomsan test
   cargo atomsan test --noise --lib              more schedules; `--lib` is cargo's
   cargo atomsan test -p my-crate -- a_test      one test of one package
-  cargo atomsan test --save-trace t.atrace      keep the events for `atomsan check`"
+  cargo atomsan test --save-trace t.atrace      keep the events for `atomsan check`
+  cargo atomsan test --runs 20 --lib            20 runs with another noise each, as one result
+  cargo atomsan test --first-run all.first      of all test binaries together
+  cargo atomsan test --second-run all.first"
     )]
     Test(Box<Passed>),
 
@@ -78,7 +81,8 @@ Examples:
         after_help = "\
 Examples:
   cargo atomsan yields
-  cargo atomsan yields --release --bin server -- --port 0"
+  cargo atomsan yields --release --bin server -- --port 0
+  cargo atomsan yields --online --bin server    while it runs, in constant memory"
     )]
     Yields(Box<Passed>),
 

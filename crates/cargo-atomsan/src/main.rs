@@ -49,6 +49,7 @@ use cc::Language;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use config::Config;
 use exit::Exit;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -120,10 +121,25 @@ fn main() -> ExitCode {
     exit.into()
 }
 
+/// What this process was called with. A program that was started by itself has its recording checked by
+/// the runtime, which knows of no options: those are in `ATOMSAN_OPTIONS`.
+fn arguments() -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if arguments
+        .get(1)
+        .is_some_and(|command| command == "recorded")
+    {
+        let options = std::env::var("ATOMSAN_OPTIONS").unwrap_or_default();
+        let options = options.split_whitespace().map(OsString::from);
+        arguments.splice(2..2, options);
+    }
+    arguments
+}
+
 /// The command line, with the settings of `atomsan.toml` as the defaults of its flags.
 fn parse() -> anyhow::Result<Cli> {
     let read = |command: clap::Command| {
-        let matches = config::cargo_keeps_its_own(command).get_matches();
+        let matches = config::cargo_keeps_its_own(command).get_matches_from(arguments());
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     };
     let mut cli = read(Cli::command());

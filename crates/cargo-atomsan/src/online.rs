@@ -167,9 +167,7 @@ impl Watch<'_> {
     /// Says in a line each where other threads matter, as far as that is new.
     fn tell_yields(&mut self) -> anyhow::Result<()> {
         for process in self.processes.values() {
-            let mut products = Products::default();
-            products.add(process.follower.checker())?;
-            for place in products.places() {
+            for place in Products::of(process.follower.checker())?.places() {
                 if self.told.insert(place.clone()) {
                     anstream::eprintln!("atomsan: while it runs: other threads matter at {place}");
                 }
@@ -196,8 +194,13 @@ impl Watch<'_> {
             .map(|process| process.document(args, started))
             .collect();
         let all = unite(documents.clone(), products::unite);
-        if outcome::tell(&all, &mut self.told, args, || "found while it runs".into()) {
+        let news = outcome::news(&all, &mut self.told, args);
+        if !news.is_empty() {
+            // What has been told has been kept.
             last::save(self.last, &documents)?;
+        }
+        if args.render.is_text() {
+            outcome::tell(&news, "found while it runs");
         }
         Ok(())
     }
@@ -313,33 +316,28 @@ fn compare(
     let recording = follower.recording();
     let mut events = Events::new(&recording, args.options(sources));
     let offline = pass::check(&mut events, spec, args, None, &AtomicU64::new(0))?;
-    let culprits = |checker: &Checker| -> Vec<String> {
-        let mut culprits: Vec<String> = document(checker, About::nothing())
-            .findings
-            .into_iter()
-            .map(|report| {
-                let culprit = report.culprit;
-                format!(
-                    "{} {:?}",
-                    culprit.function.unwrap_or_default(),
-                    culprit.lines
-                )
-            })
-            .collect();
-        culprits.sort();
-        culprits.dedup();
+    let online = document(follower.checker(), About::nothing());
+    let offline = document(&offline, About::nothing());
+    // A mistake can be seen in several ways, and who sees it first need not see it in the same one.
+    let all = unite(vec![online.clone(), offline.clone()], products::unite);
+    let shown_by = |online_shows: bool, offline_shows: bool| -> Vec<String> {
+        let findings = all.findings.iter().filter(|finding| {
+            let shown = [&online, &offline].map(|document| outcome::shows(document, finding));
+            shown == [online_shows, offline_shows]
+        });
+        let culprits = findings.map(|finding| &finding.culprit);
         culprits
-    };
-    let (online, offline) = (culprits(follower.checker()), culprits(&offline));
-    let only = |these: &[String], those: &[String]| -> Vec<String> {
-        let only = these.iter().filter(|this| !those.contains(this));
-        only.cloned().collect()
+            .map(|culprit| {
+                let function = culprit.function.as_deref().unwrap_or_default();
+                format!("{function} {:?}", culprit.lines)
+            })
+            .collect()
     };
     anstream::eprintln!(
         "compared: both {}, only online {:?}, only offline {:?}",
-        online.iter().filter(|one| offline.contains(one)).count(),
-        only(&online, &offline),
-        only(&offline, &online),
+        shown_by(true, true).len(),
+        shown_by(true, false),
+        shown_by(false, true),
     );
     Ok(())
 }

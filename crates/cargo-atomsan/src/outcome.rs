@@ -10,12 +10,14 @@ use crate::output::{self, Output};
 use crate::products::{self, Products};
 use crate::recorded::{Args, warnings};
 use crate::render;
+use anyhow::Context as _;
 use atomsan_engines::cooperability::density::Density;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::engine::Stat;
 use atomsan_recording::file::Counters;
 use atomsan_report::{Document, Rank, Report, unite};
 use std::collections::HashSet;
+use std::io::{Read, Seek, Write};
 use std::path::Path;
 
 /// What one run has shown.
@@ -66,18 +68,27 @@ pub(crate) struct Runs {
     seen: Seen,
     densities: Vec<Density>,
     first_run: StaticInfo,
+    /// Whether the file of a first run has what others have found.
+    adds: bool,
     told: HashSet<String>,
 }
 
 impl Runs {
+    /// One of several processes that know nothing of each other.
+    pub(crate) fn one_of_many() -> Runs {
+        Runs {
+            adds: true,
+            ..Runs::default()
+        }
+    }
+
     /// Adds a run, one of `planned`, and says in a line each what it has shown first.
     pub(crate) fn add(&mut self, run: Outcome, noise: Option<Noise>, planned: u64, args: &Args) {
         let all = unite_processes(&run.documents);
         if planned > 1 && args.render.is_text() {
             let number = self.documents.len() + 1;
-            tell(&all, &mut self.told, args, || {
-                format!("run {number} of {planned}")
-            });
+            let news = news(&all, &mut self.told, args);
+            tell(&news, &format!("run {number} of {planned}"));
         }
         self.documents.push((all, noise));
         self.processes = run.documents;
@@ -94,7 +105,7 @@ impl Runs {
     /// Tells everything, and keeps it in `last`.
     pub(crate) fn conclude(self, args: &Args, last: &Path) -> anyhow::Result<Exit> {
         if let Some(path) = &args.flags.first_run {
-            return write_first_run(path, &self.first_run);
+            return write_first_run(path, self.first_run, self.adds);
         }
         if args.asks_for_yields() {
             return self.tell_yields(args);
@@ -203,7 +214,7 @@ fn again(noises: Vec<Noise>) -> Option<String> {
 
 /// Whether a document has the mistake that a finding is about. Fingerprints count the gaps of a
 /// function, and a run that sees fewer gaps counts otherwise; so it is the reports that are compared.
-fn shows(document: &Document, finding: &Report) -> bool {
+pub(crate) fn shows(document: &Document, finding: &Report) -> bool {
     let same = |one: &Report, other: &Report| {
         one.engine == other.engine && one.anomaly == other.anomaly && one.culprit == other.culprit
     };
@@ -231,36 +242,40 @@ fn is_shown(report: &Report, args: &Args) -> bool {
     args.all || report.rank > Rank::Low
 }
 
-/// Says in a line each what is in a document and has not been told yet; whether there was anything.
-pub(crate) fn tell(
-    document: &Document,
+/// The findings of a document that have not been told yet; from now on they have.
+pub(crate) fn news<'a>(
+    document: &'a Document,
     told: &mut HashSet<String>,
     args: &Args,
-    when: impl Fn() -> String,
-) -> bool {
-    let mut news = false;
+) -> Vec<&'a Report> {
+    let mut news = Vec::new();
     for report in &document.findings {
         let known = report.prints().any(|print| told.contains(print));
         told.extend(report.prints().map(str::to_owned));
         if is_shown(report, args) && !known {
-            news = true;
-            let culprit = &report.culprit;
-            let lines: Vec<String> = culprit.lines.iter().map(u32::to_string).collect();
-            anstream::eprintln!(
-                "atomsan: {}: `{}` {} ({}), {}:{}",
-                when(),
-                culprit.function.as_deref().unwrap_or("?"),
-                match report.criterion.as_str() {
-                    "cooperability" => "lacks a yield",
-                    _ => "is not atomic",
-                },
-                report.anomaly,
-                culprit.file.as_deref().unwrap_or("?"),
-                lines.join("-"),
-            );
+            news.push(report);
         }
     }
     news
+}
+
+/// Says in a line each what was found, and when.
+pub(crate) fn tell(reports: &[&Report], when: &str) {
+    for report in reports {
+        let culprit = &report.culprit;
+        let lines: Vec<String> = culprit.lines.iter().map(u32::to_string).collect();
+        anstream::eprintln!(
+            "atomsan: {when}: `{}` {} ({}), {}:{}",
+            culprit.function.as_deref().unwrap_or("?"),
+            match report.criterion.as_str() {
+                "cooperability" => "lacks a yield",
+                _ => "is not atomic",
+            },
+            report.anomaly,
+            culprit.file.as_deref().unwrap_or("?"),
+            lines.join("-"),
+        );
+    }
 }
 
 /// Where results go.
@@ -271,9 +286,29 @@ fn destination(args: &Args) -> anyhow::Result<Output> {
     }
 }
 
-/// Writes what first runs have found.
-fn write_first_run(path: &Path, found: &StaticInfo) -> anyhow::Result<Exit> {
-    products::write_file(path, &found.to_string())?;
+/// Writes what first runs have found; `adds` to what is in the file.
+fn write_first_run(path: &Path, mut found: StaticInfo, adds: bool) -> anyhow::Result<Exit> {
+    let mut write = || -> anyhow::Result<()> {
+        let mut file = std::fs::File::options()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(path)?;
+        file.lock()?;
+        let mut before = String::new();
+        if adds {
+            file.read_to_string(&mut before)?;
+        }
+        if !before.is_empty() {
+            found.unite(StaticInfo::parse(path, &before)?);
+        }
+        file.rewind()?;
+        file.set_len(0)?;
+        file.write_all(found.to_string().as_bytes())?;
+        Ok(())
+    };
+    write().with_context(|| format!("cannot write to {}", path.display()))?;
     let unary = if found.unary {
         " and accesses outside of regions"
     } else {

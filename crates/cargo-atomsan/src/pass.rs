@@ -33,7 +33,10 @@ pub(crate) fn check(
     count: &AtomicU64,
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
-    let entries = engines::choose(&args.engine)?;
+    let entries = match &args.flags.first_run {
+        Some(_) => engines::choose(&["doublechecker".to_owned()])?,
+        None => engines::choose(&args.engine)?,
+    };
     let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
     let mut kept = match &trace {

@@ -27,6 +27,18 @@ impl Products {
         Ok(())
     }
 
+    /// Those of one trace.
+    pub(crate) fn of(checker: &Checker) -> anyhow::Result<Products> {
+        let mut products = Products::default();
+        products.add(checker)?;
+        Ok(products)
+    }
+
+    /// What a second run should look at.
+    pub(crate) fn first_run(self) -> StaticInfo {
+        self.first_run.unwrap_or_default()
+    }
+
     /// Adds those of a document.
     pub(crate) fn add_document(&mut self, document: &Document) -> anyhow::Result<()> {
         for engine in &document.engines {

@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::last;
 use crate::outcome::{Outcome, Runs};
 use crate::output;
+use crate::products::Products;
 use crate::progress::Progress;
 use crate::render;
 use crate::{child, interrupt, online, pass, watch};
@@ -248,7 +249,7 @@ pub(crate) fn run(recorded: &Recorded) -> anyhow::Result<Exit> {
             left.display()
         );
     }
-    let mut runs = Runs::default();
+    let mut runs = Runs::one_of_many();
     runs.add(outcome?, None, 1, args);
     runs.conclude(args, &last::place()?)
 }
@@ -335,6 +336,11 @@ fn check_file(
     let spec = args.spec()?;
     let mut events = Events::new(recording, args.options(sources));
     let mut checker = pass::check(&mut events, &spec, args, trace, count)?;
+    if args.flags.first_run.is_some() {
+        let products = Products::of(&checker)?;
+        outcome.first_run.unite(products.first_run());
+        return Ok(Document::default());
+    }
     if args.yields {
         let engines = checker.runs().iter();
         let stats: Vec<_> = engines.flat_map(|run| run.engine.stats()).collect();

@@ -16,7 +16,20 @@ Examples:
   atomsan run ./prog                    built by `atomsan cc`, or by gcc with -fsanitize=thread
   atomsan run --save-trace t.atrace -- ./prog -v
   atomsan run --online ./server         check while it runs, in constant memory
+  atomsan run --online --engine atomizer ./server
+  atomsan run --runs 20 ./prog          20 runs with another noise each, as one result
+  atomsan run --noise --noise-seed 17 ./prog
+
+Two runs, the first one much cheaper; files of many runs and machines can be merged:
+  atomsan run --first-run one.first ./prog
+  atomsan merge *.first -o all.first
+  atomsan run --second-run all.first ./prog
+
   atomsan run --regions src,lib ./prog  only functions written in these directories
+
+A program that is started by itself takes options from the environment:
+  ATOMSAN_OPTIONS=\"--engine doublechecker\" ./prog
+  ATOMSAN_OPTIONS=\"--first-run all.first\" make check      each process adds to the file
 
 Exit status: the program's own; 66 if it succeeded and there are findings.";
 

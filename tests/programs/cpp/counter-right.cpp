@@ -4,7 +4,7 @@
 
 static std::atomic<int> tickets{0};
 
-static int next_ticket() {
+int next_ticket() {
     return ++tickets;
 }
 

@@ -1,11 +1,11 @@
 // Atomic operations, but two of them: two customers may get the same ticket.
-// finding: next_ticket 9 10
+// finding: next_ticket() 9 10
 #include <atomic>
 #include <thread>
 
 static std::atomic<int> tickets{0};
 
-static int next_ticket() {
+int next_ticket() {
     int next = tickets.load() + 1;
     tickets.store(next);
     return next;

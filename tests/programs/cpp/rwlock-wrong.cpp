@@ -1,33 +1,38 @@
 // flags: -std=c++17
-// Looks for the name as a reader, and gives it a number as a writer without looking again.
-// finding: Names::number(std::string const&) 17 22
-#include <map>
+// Looks as a reader and raises as a writer: another may have raised it higher in between.
+// finding: Highest::raise(int) 17 20
+#include <mutex>
 #include <shared_mutex>
-#include <string>
 #include <thread>
 
-class Names {
+class Highest {
     std::shared_mutex lock;
-    std::map<std::string, int> numbers;
+    int highest = 0;
 
   public:
-    int number(const std::string &name) {
+    void raise(int value) {
+        int seen;
         {
             std::shared_lock<std::shared_mutex> guard(lock);
-            auto found = numbers.find(name);
-            if (found != numbers.end())
-                return found->second;
+            seen = highest;
         }
         std::unique_lock<std::shared_mutex> guard(lock);
-        return numbers[name] = static_cast<int>(numbers.size());
+        highest = value > seen ? value : seen;
+    }
+
+    int get() {
+        std::shared_lock<std::shared_mutex> guard(lock);
+        return highest;
     }
 };
 
 int main() {
-    Names names;
+    Highest highest;
     auto use = [&] {
-        for (int i = 0; i < 300; i++)
-            names.number("name " + std::to_string(i));
+        for (int i = 0; i < 500; i++) {
+            highest.raise(i);
+            highest.get();
+        }
     };
     std::thread one(use), two(use);
     one.join();

@@ -22,7 +22,7 @@ use atomsan_trace::{LockId, Op, SiteId, VarId};
 
 /// How many reads of a section, and of earlier ones of a lock, are remembered.
 const READS: usize = 64;
-/// How many locks are remembered that were held before.
+/// How many locks are remembered that are held, and that were held before.
 const LOCKS: usize = 16;
 
 /// The critical sections of one thread.
@@ -68,11 +68,10 @@ impl Section {
         let looks = || self.again.iter().filter(|(place, _)| *place != write);
         let same = looks().filter(|(_, again)| *again == Again::Same).count();
         let all = self.enough > 0 && same >= self.enough;
-        let look = looks().map(|&(place, _)| place).find(|&place| {
+        looks().map(|&(place, _)| place).find(|&place| {
             let by_one_call = looks().filter(|(other, _)| *other == place).count();
             all || by_one_call > 1
-        });
-        look
+        })
     }
 
     /// A read of something new, after these in earlier sections.
@@ -102,6 +101,10 @@ impl Sections {
     }
 
     fn enter(&mut self, lock: LockId, exclusive: bool) {
+        // What is never let go of must not cost more with every access.
+        if self.open.len() == LOCKS {
+            self.open.remove(0);
+        }
         self.open.push(Section {
             lock,
             exclusive,

@@ -22,3 +22,4 @@ mod stream;
 mod support;
 mod survive;
 mod traces;
+mod two_runs;

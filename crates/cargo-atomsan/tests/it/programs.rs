@@ -104,7 +104,15 @@ fn check(source: &Path, program: &Path) {
             assert!(!found.is_empty(), "{name}: not found in {RUNS} runs");
             let (found, ranks): (Vec<_>, Vec<_>) = found.into_iter().unzip();
             assert_eq!(found, [expected], "{name}: one mistake, one finding");
-            assert!(rank.is_none_or(|rank| ranks == [rank]), "{name}: {ranks:?}");
+            // An optimised program reads less than its source says, so a second look may be missing.
+            let optimised = program
+                .parent()
+                .is_some_and(|path| path.ends_with("release"));
+            let ranked = rank.filter(|_| !optimised);
+            assert!(
+                ranked.is_none_or(|rank| ranks == [rank]),
+                "{name}: {ranks:?}"
+            );
         }
     }
 }
@@ -243,6 +251,10 @@ fn a_program_that_nobody_watches_is_checked_at_exit() {
     let (status, stdout, stderr) =
         run("withdraw-wrong.c", "    printf(\"done\");\n    return 0;\n");
     assert_eq!((status, stdout.as_str()), (Some(66), "done"), "{stderr}");
+    assert!(stderr.contains("`withdraw` is not atomic"), "{stderr}");
+    // As programs do that want to know whether all of their output has been written.
+    let (status, _, stderr) = run("withdraw-wrong.c", "    fclose(stderr);\n    return 0;\n");
+    assert_eq!(status, Some(66), "{stderr}");
     assert!(stderr.contains("`withdraw` is not atomic"), "{stderr}");
     let (status, ..) = run("withdraw-wrong.c", "    return 3;\n");
     assert_eq!(status, Some(3), "the program's own status");
