@@ -446,8 +446,8 @@ impl Translator {
             if is_new {
                 new.push(address);
             }
-            let checked = !findings.handed_over.contains(var)
-                && !(op.is_atomic() && findings.repeated.contains(position));
+            let repeated = op.is_atomic() && findings.repeated.contains(position);
+            let checked = !repeated && !findings.handed_over.contains(var);
             let look = thread.sections.access(op, address, site, checked);
             if !checked {
                 return;

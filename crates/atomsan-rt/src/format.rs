@@ -140,7 +140,7 @@ pub mod call {
 ///
 /// Of the functions that are inlined where the call is, the word beside it has, from the low bits
 /// on, 16 bits each: the family of the outermost one, and hashes of the names of the regions
-/// that [`SET`], [`SIBLINGS`] and [`UNSET`] are about.
+/// that `SET`, `SIBLINGS` and `UNSET` are about.
 pub mod answer {
     /// There is an answer.
     pub const KNOWN: u64 = 1;
