@@ -67,8 +67,17 @@ impl Part {
 }
 
 impl Chunks {
-    /// Looks for chunks that are new, and gives back those that are not needed; `keep` gets what is
-    /// given back. Whether some were forgotten that may have been needed.
+    /// Looks for chunks that are new. A transaction may go on in one of them, so a component is made
+    /// of [parts](Chunks::parts) only after that.
+    pub(crate) fn look(&mut self, live: &Live) -> io::Result<()> {
+        if self.slots.len() < live.slots() {
+            self.slots.resize_with(live.slots(), Slot::default);
+        }
+        (1..self.slots.len()).try_for_each(|at| self.find(live, at))
+    }
+
+    /// Gives back the chunks that are not needed; `keep` gets what is given back. Whether some were
+    /// forgotten that may have been needed.
     pub(crate) fn advance(
         &mut self,
         live: &mut Live,
@@ -77,11 +86,7 @@ impl Chunks {
         mut keep: impl FnMut(usize, u64, &[u64]),
         keeps: bool,
     ) -> io::Result<bool> {
-        if self.slots.len() < live.slots() {
-            self.slots.resize_with(live.slots(), Slot::default);
-        }
         for at in 1..self.slots.len() {
-            self.find(live, at)?;
             while self.is_done(live, links, at) {
                 self.give_back(live, at, &mut keep, keeps)?;
             }
@@ -169,7 +174,7 @@ impl Chunks {
 
     /// The parts of the logs that belong to the transactions of a component. Those between two of a
     /// slot belong to it as well, even if they have no edge of their own: the later of the two may
-    /// stand for what they did.
+    /// stand for what they did. Of what is not settled there is only the order.
     pub(crate) fn parts(&self, live: &mut Live, places: &[Place]) -> io::Result<Vec<Part>> {
         let mut places = places.to_vec();
         places.sort_unstable();
@@ -188,7 +193,8 @@ impl Chunks {
                     continue;
                 }
                 let (snapshot, words) = live.content(slot, chunk)?;
-                walk.through(chunk, &snapshot, &words, &mut parts);
+                let is_settled = |position| live.is_settled(slot, position);
+                walk.through(chunk, &snapshot, &words, is_settled, &mut parts);
             }
         }
         Ok(parts)
@@ -328,7 +334,14 @@ impl Walk {
         }
     }
 
-    fn through(&mut self, chunk: &ChunkAt, snapshot: &[u64], words: &[u64], parts: &mut Vec<Part>) {
+    fn through(
+        &mut self,
+        chunk: &ChunkAt,
+        snapshot: &[u64],
+        words: &[u64],
+        is_settled: impl Fn(u64) -> bool,
+        parts: &mut Vec<Part>,
+    ) {
         if !self.goes_on {
             self.frames.clear();
             let mut at = 0;
@@ -351,7 +364,10 @@ impl Walk {
                 at += len;
                 continue;
             }
-            if self.clocks.contains(&self.clock) {
+            if record.kind != Kind::Edge && !is_settled(record.position) {
+                // A part has no gaps.
+                open = None;
+            } else if self.clocks.contains(&self.clock) {
                 if open.is_none() {
                     let mut snapshot = Vec::new();
                     if self.thread[0] != 0 {

@@ -38,7 +38,8 @@ pub(crate) struct Log {
     /// The number of its transaction when last looked at, before that; and whether it is unary.
     clock: u64,
     unary: bool,
-    /// The position of what the thread does, when last looked at.
+    /// The position of what the thread does, when the clocks were looked at, and after that.
+    settled: u64,
     written: u64,
 }
 
@@ -141,28 +142,43 @@ impl Live {
         if self.logs.len() <= highest {
             self.logs.resize_with(highest + 1, Log::default);
         }
+        let at = self.fields.0;
+        self.look_at_entries(|log, entry| log.published = field(entry, at))
+    }
+
+    /// Looks at the clocks of all threads, and how far what they do is written down. What their
+    /// logs say of transactions that are over by then is there when one [looks](Live::look)
+    /// afterwards.
+    ///
+    /// The threads are looked at one after the other while they run, so of two that were in touch,
+    /// the later one may be further than the earlier one. But whatever was written before all had
+    /// been looked at, all have written when they are looked at again. So what is
+    /// [settled](Live::is_settled) is in an order that the second look has the whole of.
+    pub(crate) fn look_at_clocks(&mut self) -> io::Result<()> {
+        self.look_at_entries(|log, entry| {
+            log.clock = field(entry, entry::CLOCK);
+            let region = entry::REGIONS + 8 * (log.clock & 1) as usize;
+            log.unary = field(entry, region) == 0;
+            log.settled = field(entry, entry::POSITION);
+        })?;
+        self.look_at_entries(|log, entry| log.written = field(entry, entry::POSITION))
+    }
+
+    fn look_at_entries(&mut self, mut look: impl FnMut(&mut Log, &[u8])) -> io::Result<()> {
         self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
         let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
         let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
         for (log, entry) in self.logs.iter_mut().zip(entries) {
-            log.published = field(entry, self.fields.0);
-            log.written = field(entry, entry::POSITION);
+            look(log, entry);
         }
         Ok(())
     }
 
-    /// Looks at the clocks of all threads. What their logs say of transactions that are over by
-    /// then is there when one [looks](Live::look) afterwards.
-    pub(crate) fn look_at_clocks(&mut self) -> io::Result<()> {
-        self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
-        let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
-        let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
-        for (log, entry) in self.logs.iter_mut().zip(entries) {
-            log.clock = field(entry, entry::CLOCK);
-            let region = entry::REGIONS + 8 * (log.clock & 1) as usize;
-            log.unary = field(entry, region) == 0;
-        }
-        Ok(())
+    /// Whether a record was there before any of the others was looked at for the second time.
+    pub(crate) fn is_settled(&self, slot: usize, position: u64) -> bool {
+        self.logs
+            .get(slot)
+            .is_some_and(|log| position < log.settled)
     }
 
     /// A slot's clock, when last looked at.

@@ -44,6 +44,7 @@ impl Single {
     ) -> io::Result<bool> {
         let answered = self.questions.answer(live, options)?;
         let news = self.links.advance(live)? || answered;
+        self.chunks.look(live)?;
         if self.links.is_due(if news { PATIENCE } else { 1 }) {
             self.check(live, checker, options)?;
         }
