@@ -28,7 +28,7 @@ use std::io;
 const FORKS: usize = 1 << 12;
 
 /// How many transactions without edges are remembered for a slot.
-const NOTES: usize = 1 << 10;
+const NOTES: usize = 1 << 14;
 
 /// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

@@ -42,9 +42,8 @@ const PATIENCE: u32 = 40_000;
 const LOOK: u32 = 200;
 /// The function of a place in the table at which nothing is called.
 const PLACE: u64 = call::PLACE;
-/// How many transactions with a region are written down after an edge: if a cycle goes through one
-/// before them and one behind, it may go through them, without an edge of their own.
-const NOTED: u32 = 16;
+/// How many regions are remembered as written down since the last edge.
+const NOTED: usize = 32;
 /// How much of the table is used at most.
 const MOST: u64 = CALLS_LEN as u64 * 3 / 4;
 
@@ -62,8 +61,12 @@ pub(crate) struct Position {
     /// The number of the transaction, and of the one that the log's last record belongs to.
     clock: Cell<u64>,
     marked: Cell<u64>,
-    /// How many more transactions are written down although they have no edge.
-    noted: Cell<u32>,
+    /// How many edges came in, and the regions that have been written down since, each with that
+    /// number: the first transaction of a region after an edge is written down although it has no
+    /// edge of its own. If a cycle goes through one transaction before it and one behind, it may go
+    /// through it, or through a later one of the same region.
+    edges: Cell<u32>,
+    noted: [Cell<u64>; NOTED],
     /// Its region, plus 1; 0 if it is unary.
     region: Cell<u64>,
     /// The end of the frame whose function is the region, or is the outermost one that was called in
@@ -85,6 +88,16 @@ impl Position {
     /// The number of the transaction that the log's last record belongs to.
     pub(crate) fn clock(&self) -> u64 {
         self.marked.get()
+    }
+
+    /// Whether a region has been written down since the last edge; from now on it has. Nobody asks
+    /// what was before the first edge. Regions that share a place are written down more often.
+    #[inline]
+    fn is_noted(&self, region: u64) -> bool {
+        let edges = self.edges.get();
+        let noted = &self.noted[(region ^ region >> 5) as usize % NOTED];
+        edges == 0
+            || noted.replace(region << 32 | u64::from(edges)) == region << 32 | u64::from(edges)
     }
 }
 
@@ -175,8 +188,7 @@ impl Thread {
         at.clock.set(now);
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
-        if at.noted.get() > 0 && region != 0 {
-            at.noted.set(at.noted.get() - 1);
+        if region != 0 && !at.is_noted(region) {
             self.write_link([first_word(Kind::Transaction, 0, now), region]);
         }
         self.next_epoch();
@@ -248,7 +260,8 @@ impl Thread {
             u64::from(slot) | clock >> 48 << 16 | region << 32,
             now + unary,
         ]);
-        self.position.noted.set(NOTED);
+        let edges = &self.position.edges;
+        edges.set(edges.get().wrapping_add(1));
         // Whoever sees the clock there can also see what leads there.
         if unary == 1 {
             self.tick(0);

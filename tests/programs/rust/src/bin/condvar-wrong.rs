@@ -1,5 +1,5 @@
 //! Decides whether to wait by what it saw before: another may have taken the item since.
-//! finding: condvar_wrong::take 18 23
+//! finding: condvar_wrong::take 30 31
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
@@ -14,13 +14,21 @@ fn put(queue: &Queue) {
     queue.changed.notify_all();
 }
 
-fn take(queue: &Queue) {
-    let ready = *queue.items.lock().unwrap() > 0;
+fn has_items(queue: &Queue) -> bool {
+    *queue.items.lock().unwrap() > 0
+}
+
+fn remove(queue: &Queue, ready: bool) {
     let mut items = queue.items.lock().unwrap();
     while !ready && *items == 0 {
         items = queue.changed.wait(items).unwrap();
     }
     *items -= 1;
+}
+
+fn take(queue: &Queue) {
+    let ready = has_items(queue);
+    remove(queue, ready);
 }
 
 fn main() {
