@@ -330,7 +330,9 @@ impl Cells {
         self.surveying = false;
         self.vars.fill(NONE);
         self.count = 0;
-        if self.renewed.is_empty() {
+        // What a recording before this one has named keeps its name, though this one may have nothing
+        // that is shared.
+        if self.before.is_empty() {
             self.next = 0;
         }
         self.renewed.fill(0);
@@ -525,12 +527,16 @@ mod tests {
     use crate::file::tests::Builder;
     use crate::format::first_word;
 
-    fn cells(accesses: &[(usize, u64, u8)]) -> Cells {
+    fn recording(accesses: &[(usize, u64, u8)]) -> Recording {
         let mut builder = Builder::default();
         for &(slot, address, size) in accesses {
             builder.push(slot, &[first_word(Kind::Write, size, address), 0]);
         }
-        Cells::new(&builder.build())
+        builder.build()
+    }
+
+    fn cells(accesses: &[(usize, u64, u8)]) -> Cells {
+        Cells::new(&recording(accesses))
     }
 
     fn touched(cells: &mut Cells, range: Range<u64>) -> Vec<u32> {
@@ -558,6 +564,25 @@ mod tests {
         let mut cells = cells(&[(1, 0x1000, 8), (1, 0x1000, 4), (2, 0x2000, 8)]);
         assert_eq!(touched(&mut cells, 0x1000..0x1008), []);
         assert!(!cells.is_shared(&(0..u64::MAX)));
+    }
+
+    /// A component may have nothing that is shared; what was named before keeps its number.
+    #[test]
+    fn names_outlive_a_recording_with_nothing_in_it() {
+        let shared = |address| recording(&[(1, address, 8), (2, address, 8)]);
+        let mut cells = Cells::default();
+        let mut names = Vec::new();
+        for (recording, address) in [
+            (shared(0x1000), 0x1000),
+            (recording(&[(1, 0x2000, 8)]), 0x2000),
+            (shared(0x3000), 0x3000),
+            (shared(0x1000), 0x1000),
+        ] {
+            cells = cells.again(&recording);
+            cells.leave_out(HandedOver::default());
+            names.push(touched(&mut cells, address..address + 8));
+        }
+        assert_eq!(names, [vec![0], vec![], vec![1], vec![0]]);
     }
 
     #[test]

@@ -98,7 +98,6 @@ fn memory_is_bounded_and_the_check_starts_over() {
 
 /// The order of two transactions may be known by way of a third one that has not ended.
 #[test]
-#[ignore = "known defect: a single run reports `renew`, which is right, in about two of three runs of this test"]
 fn a_lock_that_goes_round_is_right() {
     let out = tempfile::tempdir().unwrap();
     let program = compile_with(out.path(), "online/churn", &["-DN=5000"]);
