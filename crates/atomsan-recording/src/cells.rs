@@ -381,8 +381,11 @@ impl Cells {
         self.each_block(&range, |place| self.blocks[place].granules(&range) != 0)
     }
 
-    /// The variables that an access touches, with the address of each and whether it is new. Those
-    /// that are left out are not among them.
+    /// What stands for a variable that is left out.
+    pub const LEFT_OUT: VarId = VarId(NEEDLESS);
+
+    /// The variables that an access touches, with the address of each and whether it is new; those
+    /// that are left out as [`Cells::LEFT_OUT`].
     pub fn touch(&mut self, range: Range<u64>, mut each: impl FnMut(VarId, u64, bool)) {
         let first = range.start / BLOCK;
         // Nearly all accesses are in one block.
@@ -439,9 +442,7 @@ impl Cells {
                     }
                     self.count += 1;
                 }
-                if *var != NEEDLESS {
-                    each(VarId(*var), address, new);
-                }
+                each(VarId(*var), address, new);
             }
         }
     }
@@ -542,6 +543,7 @@ mod tests {
     fn touched(cells: &mut Cells, range: Range<u64>) -> Vec<u32> {
         let mut vars = Vec::new();
         cells.touch(range, |var, _, _| vars.push(var.0));
+        assert!(!vars.contains(&NEEDLESS));
         vars
     }
 

@@ -1,5 +1,5 @@
 //! Decides whether to wait by what it saw before: another may have taken the item since.
-//! finding: condvar_wrong::take 30 31
+//! finding: condvar_wrong::take 31 32
 use std::sync::{Condvar, Mutex};
 use std::thread;
 
@@ -26,6 +26,7 @@ fn remove(queue: &Queue, ready: bool) {
     *items -= 1;
 }
 
+#[inline(never)]
 fn take(queue: &Queue) {
     let ready = has_items(queue);
     remove(queue, ready);
