@@ -73,8 +73,8 @@ pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> 
 }
 
 /// What the quick half is sure of: the driver, in `tests/corpus`, and the least and the highest rank of
-/// what is found in a function to blame. Only what was seen in 20 of 20 runs is asked for; drivers that
-/// spin may run out of time on a busy machine, and then nothing is found.
+/// what is found in a function to blame. Drivers that spin are not here: they may run out of time on a
+/// busy machine, and then nothing is found.
 const SURE: &[(&str, &str, &str)] = &[
     ("buggy/oneshot_drop", "medium", "high"),
     ("buggy/promclient_family", "", "high"),

@@ -104,15 +104,7 @@ fn check(source: &Path, program: &Path) {
             assert!(!found.is_empty(), "{name}: not found in {RUNS} runs");
             let (found, ranks): (Vec<_>, Vec<_>) = found.into_iter().unzip();
             assert_eq!(found, [expected], "{name}: one mistake, one finding");
-            // An optimised program reads less than its source says, so a second look may be missing.
-            let optimised = program
-                .parent()
-                .is_some_and(|path| path.ends_with("release"));
-            let ranked = rank.filter(|_| !optimised);
-            assert!(
-                ranked.is_none_or(|rank| ranks == [rank]),
-                "{name}: {ranks:?}"
-            );
+            assert!(rank.is_none_or(|rank| ranks == [rank]), "{name}: {ranks:?}");
         }
     }
 }
