@@ -21,7 +21,7 @@ use atomsan_engines::doublechecker::log::Tx;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW};
 use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 /// How many threads are remembered that were started, at least, before anybody asks for them.
@@ -38,19 +38,13 @@ pub(crate) struct Place {
     pub(crate) region: u16,
 }
 
-/// A transaction that is a node, and whether it is over.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    clock: u64,
-    tx: Tx,
-    over: bool,
-}
-
 /// The graph, as far as the program has been followed.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     /// The transactions of each slot that are nodes, by their numbers.
-    slots: Vec<VecDeque<Node>>,
+    slots: Vec<BTreeMap<u64, Tx>>,
+    /// Those that are not over.
+    open: Vec<(Place, Tx)>,
     /// Transactions of each slot that may have no edge, and their regions.
     notes: Vec<VecDeque<(u64, u16)>>,
     idg: Idg,
@@ -73,7 +67,7 @@ impl Links {
         live.look_at_clocks()?;
         live.look()?;
         if self.slots.len() < live.slots() {
-            self.slots.resize_with(live.slots(), VecDeque::default);
+            self.slots.resize_with(live.slots(), BTreeMap::default);
             self.notes.resize_with(live.slots(), VecDeque::default);
         }
         let before = self.edges;
@@ -82,18 +76,13 @@ impl Links {
                 self.read(live, slot)?;
             }
         }
-        for at in 0..self.slots.len() {
-            let now = live.clock(at);
-            self.close(at, |clock, unary| clock < now + u64::from(unary));
-        }
+        self.close(|place| place.clock < live.clock(place.slot) + u64::from(place.region == 0));
         Ok(self.edges > before)
     }
 
     /// The program has ended, and so have all transactions.
     pub(crate) fn finish(&mut self) {
-        for at in 0..self.slots.len() {
-            self.close(at, |_, _| true);
-        }
+        self.close(|_| true);
     }
 
     /// Reads what is at hand of a log.
@@ -162,18 +151,9 @@ impl Links {
 
     /// A transaction as a node.
     fn node(&mut self, place: Place) -> Option<Tx> {
-        let nodes = self.slots.get(place.slot)?;
-        // Most are the last one, or follow it.
-        let at = match nodes.back() {
-            Some(last) if last.clock == place.clock => return Some(last.tx),
-            Some(last) if last.clock > place.clock => {
-                match nodes.binary_search_by_key(&place.clock, |node| node.clock) {
-                    Ok(at) => return Some(nodes[at].tx),
-                    Err(at) => at,
-                }
-            }
-            _ => nodes.len(),
-        };
+        if let Some(&tx) = self.slots.get(place.slot)?.get(&place.clock) {
+            return Some(tx);
+        }
         self.count += 1;
         let region = place.region.checked_sub(1);
         let began = Occurrence {
@@ -191,39 +171,31 @@ impl Links {
             self.places.resize(tx.index() + 1, Place::default());
         }
         self.places[tx.index()] = place;
+        self.open.push((place, tx));
         let nodes = &mut self.slots[place.slot];
-        nodes.insert(
-            at,
-            Node {
-                clock: place.clock,
-                tx,
-                over: false,
-            },
-        );
-        if let Some(before) = at.checked_sub(1).and_then(|at| nodes.get(at)) {
-            self.idg.edge(before.tx, tx);
+        if let Some((_, &before)) = nodes.range(..place.clock).next_back() {
+            self.idg.edge(before, tx);
         }
-        if let Some(after) = nodes.get(at + 1) {
-            self.idg.edge(tx, after.tx);
+        if let Some((_, &after)) = nodes.range(place.clock..).next() {
+            self.idg.edge(tx, after);
         }
+        nodes.insert(place.clock, tx);
         Some(tx)
     }
 
-    /// Closes the transactions of a slot that get no more edges.
-    fn close(&mut self, slot: usize, is_over: impl Fn(u64, bool) -> bool) {
-        for node in self.slots[slot].iter_mut().rev() {
-            if node.over {
-                continue;
+    /// Closes the transactions that get no more edges.
+    fn close(&mut self, is_over: impl Fn(&Place) -> bool) {
+        let (idg, count) = (&mut self.idg, self.count);
+        self.open.retain(|&(place, tx)| {
+            let over = is_over(&place);
+            if over {
+                idg.close(tx, count);
             }
-            let unary = self.places[node.tx.index()].region == 0;
-            if is_over(node.clock, unary) {
-                node.over = true;
-                self.idg.close(node.tx, self.count);
-                if !unary {
-                    self.idg.look_for(node.tx);
-                }
+            if over && place.region != 0 {
+                idg.look_for(tx);
             }
-        }
+            !over
+        });
     }
 
     /// Whether components are worth looking for, when so many transactions have ended at least.
@@ -276,9 +248,11 @@ impl Links {
     /// their logs could be put in an order that never was. What comes from now on cannot be before
     /// anything that is forgotten.
     pub(crate) fn cut(&mut self) {
-        let all: Vec<Tx> = self.slots.iter().flatten().map(|node| node.tx).collect();
+        let nodes = self.slots.iter().flat_map(BTreeMap::values);
+        let all: Vec<Tx> = nodes.copied().collect();
         self.idg.retire_all(&all);
-        self.slots.iter_mut().for_each(VecDeque::clear);
+        self.slots.iter_mut().for_each(BTreeMap::clear);
+        self.open.clear();
         self.idg.sweep(std::iter::empty());
     }
 
@@ -291,25 +265,15 @@ impl Links {
 
     /// Drops what can be in no cycle any more.
     pub(crate) fn sweep(&mut self) {
-        let nodes = self.slots.iter().flatten();
-        let open: Vec<Tx> = nodes
-            .filter(|node| !node.over)
-            .map(|node| node.tx)
-            .collect();
-        self.idg.sweep(open.into_iter());
+        self.idg.sweep(self.open.iter().map(|&(_, tx)| tx));
         for nodes in &mut self.slots {
-            nodes.retain(|node| self.idg.get(node.tx).is_some());
+            nodes.retain(|_, &mut tx| self.idg.get(tx).is_some());
         }
     }
 
     /// Whether a slot has a transaction that may be in a cycle, with a number in this range.
     pub(crate) fn has_any(&self, slot: usize, clocks: std::ops::RangeInclusive<u64>) -> bool {
-        let Some(nodes) = self.slots.get(slot) else {
-            return false;
-        };
-        let at = nodes.partition_point(|node| node.clock < *clocks.start());
-        nodes
-            .get(at)
-            .is_some_and(|node| node.clock <= *clocks.end())
+        let nodes = self.slots.get(slot);
+        nodes.is_some_and(|nodes| nodes.range(clocks).next().is_some())
     }
 }
