@@ -618,63 +618,6 @@ impl Translator {
         }
     }
 
-    /// Follows a record only as far as it tells where the thread is: the functions that are
-    /// entered and left, the inlined ones among them.
-    pub fn scan(&mut self, slot: usize, record: &Record) {
-        match record.kind {
-            Kind::ThreadStart
-            | Kind::Continue
-            | Kind::Enter
-            | Kind::Exit
-            | Kind::Unnamed
-            | Kind::Begin
-            | Kind::End
-            | Kind::Wait
-            | Kind::Arrive => self.record(slot, record),
-            _ if slot < self.threads.len() => {
-                let chain = self.calls(slot);
-                let place = self.place(chain, record.pc());
-                self.settle(slot, place, record);
-                self.threads[slot].held_back = false;
-            }
-            _ => {}
-        }
-        if let Some(thread) = self.threads.get_mut(slot)
-            && !thread.held_back
-        {
-            thread.arrive(&mut self.batch);
-        }
-        if record.detail() == GUARD {
-            self.guards.insert(record.subject);
-        }
-    }
-
-    /// Whether a program counter, in the function that the thread is in, is in an inlined function
-    /// of the user's, or the thread is in one already.
-    pub fn is_inlined(&mut self, slot: usize, pc: u64) -> bool {
-        let Some(thread) = self.threads.get(slot) else {
-            return false;
-        };
-        if thread.stack.last().is_some_and(|call| call.inlined != 0) {
-            return true;
-        }
-        let chain = self.calls(slot);
-        self.place(chain, pc).inlined != 0
-    }
-
-    /// The function that a thread is in, if it is the user's; not one that is inlined.
-    pub fn called(&self, slot: usize) -> Option<FunctionId> {
-        self.nodes[self.calls(slot) as usize].function
-    }
-
-    /// The thread that a slot is the log of.
-    pub fn thread(&self, slot: usize) -> ThreadId {
-        self.threads
-            .get(slot)
-            .map(|thread| thread.id)
-            .unwrap_or_default()
-    }
-
     /// What has been translated since the last time.
     pub fn take(&mut self) -> Batch {
         std::mem::take(&mut self.batch)
