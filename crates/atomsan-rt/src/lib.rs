@@ -39,6 +39,7 @@ mod atomics;
 #[cfg(not(test))]
 mod fibers;
 mod format;
+mod history;
 mod hooks;
 #[cfg(test)]
 mod kernel;
