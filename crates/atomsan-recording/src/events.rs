@@ -18,6 +18,8 @@ mod passes;
 mod said;
 mod sections;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use crate::cells::Cells;
 use crate::file::Record;
@@ -78,6 +80,8 @@ struct Place {
     scopes: bool,
     /// Whether it takes several locks, in any order ([`attempts`](crate::models::attempts)).
     attempts: bool,
+    /// Whether it is in the precompiled part of Rust's standard library.
+    precompiled: bool,
 }
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.

@@ -153,6 +153,14 @@ impl Translator {
                 _ => return,
             }
         }
+        // What is locked there is let go of there too, and nothing says so.
+        if place.precompiled && record.detail() != GUARD {
+            match record.kind {
+                Kind::Wait => return self.split(slot, site),
+                Kind::Acquire | Kind::AcquireShared | Kind::Woken => return,
+                _ => {}
+            }
+        }
         let op = match record.kind {
             // Nobody expects to be alone from a thread's start to its end.
             Kind::Fork => {
