@@ -120,6 +120,7 @@ impl Translator {
             Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
                 Op::AtomicRmwFailed
             }
+            Kind::AtomicRmw if record.detail() == 0 => Op::AtomicSwap,
             Kind::AtomicRmw => Op::AtomicRmw,
             _ => Op::AtomicRmwFailed,
         };

@@ -33,6 +33,8 @@ pub(super) struct Findings {
     pub(super) repeated: Positions,
     /// Positions of frees that are not ordered after a use.
     pub(super) freed_in_use: Positions,
+    /// Variables whose plain accesses are before the atomic ones.
+    pub(super) initialised: HandedOver,
 }
 
 /// How many events a batch has, more or less.
@@ -115,6 +117,7 @@ impl Translator {
         found.repeated.extend(pure.map(|look| look.position));
         Findings {
             freed_in_use: std::mem::take(&mut self.freed_in_use),
+            initialised: survey.initialised(),
             handed_over,
             ..found
         }

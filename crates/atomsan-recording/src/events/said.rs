@@ -84,8 +84,11 @@ impl Translator {
                 new.push(address);
             }
             let repeated = op.is_atomic() && findings.repeated.contains(position);
-            let checked =
-                !repeated && var != Cells::LEFT_OUT && !findings.handed_over.contains(var);
+            let initialises = !op.is_atomic() && findings.initialised.contains(var);
+            let checked = !repeated
+                && !initialises
+                && var != Cells::LEFT_OUT
+                && !findings.handed_over.contains(var);
             let look = thread.sections.access(op, address, site, checked);
             if !checked {
                 return;
