@@ -88,6 +88,7 @@ pub fn definition() -> impl Strategy<Value = Definition> {
         name().prop_map(Definition::Lock),
         name().prop_map(Definition::Function),
         name().prop_map(Definition::Object),
+        name().prop_map(Definition::Program),
         (vec(frame(), 0..4), option::of(0..9u32)).prop_map(|(frames, look)| {
             Definition::Site(Site {
                 frames,
@@ -149,6 +150,7 @@ impl Defined {
             Definition::Lock(_) => self.locks += 1,
             Definition::Function(_) => self.functions += 1,
             Definition::Object(_) => self.objects += 1,
+            Definition::Program(_) => {}
             Definition::Var(var) => {
                 self.vars += 1;
                 var.object = var.object.map(|o| ObjectId(o.0 % self.objects));
