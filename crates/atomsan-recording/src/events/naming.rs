@@ -28,6 +28,14 @@ use std::path::Path;
 /// Calls of a library between an allocation and the user's code, at most.
 const MOST_CALLS: usize = 32;
 
+/// What data is called of which nothing is known.
+const UNNAMED: &str = "memory of unknown origin";
+
+/// The same for locks and other kinds.
+fn unnamed_lock(kind: &str) -> String {
+    format!("a {kind}")
+}
+
 /// Who makes room for several values of a type.
 const LISTS: [&str; 3] = ["alloc::raw_vec::", "alloc::vec::", "allocator<"];
 
@@ -242,7 +250,7 @@ impl Translator {
     }
 
     /// The lock at an address; `kind` is what it is called if it has no name.
-    pub(super) fn lock_called(&mut self, address: u64, kind: &str) -> LockId {
+    pub(super) fn lock_called(&mut self, address: u64, kind: &'static str) -> LockId {
         if let Some(&id) = self.locks.get(&address) {
             return id;
         }
@@ -252,9 +260,18 @@ impl Translator {
         if self.survey.is_some() {
             self.naming.seen.insert(address);
         }
+        let name = self.lock_name(address, kind);
+        if name == unnamed_lock(kind) {
+            self.note_unnamed(address, kind);
+        }
+        self.batch.definitions.push(Definition::Lock(name.into()));
+        id
+    }
+
+    pub(super) fn lock_name(&mut self, address: u64, kind: &str) -> String {
         let initialised = self.naming.initialised.get(&address).copied();
         let initialised = initialised.and_then(|site| self.naming.place(site));
-        let name = match (self.whereabouts(address), initialised) {
+        match (self.whereabouts(address), initialised) {
             (Whereabouts::Static(name), _) => name,
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
             (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
@@ -263,10 +280,8 @@ impl Translator {
                 format!("the {kind} in {local}")
             }
             (Whereabouts::Local(local), _) => local,
-            (Whereabouts::Unknown, _) => format!("a {kind}"),
-        };
-        self.batch.definitions.push(Definition::Lock(name.into()));
-        id
+            (Whereabouts::Unknown, _) => unnamed_lock(kind),
+        }
     }
 
     pub(super) fn lock(&mut self, address: u64) -> LockId {
@@ -275,13 +290,10 @@ impl Translator {
 
     /// Names a variable that is new.
     pub(super) fn define_var(&mut self, address: u64) {
-        let name = match self.whereabouts(address) {
-            Whereabouts::Static(name) => name,
-            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
-            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
-            Whereabouts::Local(local) => local,
-            Whereabouts::Unknown => "memory of unknown origin".to_owned(),
-        };
+        let name = self.var_name(address);
+        if name == UNNAMED {
+            self.note_unnamed(address, UNNAMED);
+        }
         let block = self.naming.block(address);
         let object = block.and_then(|(_, block)| block.object);
         self.batch.definitions.push(Definition::Var(names::Var {
@@ -289,6 +301,16 @@ impl Translator {
             object: self.annotations.set_of(address).or(object),
             volatile: false,
         }));
+    }
+
+    pub(super) fn var_name(&mut self, address: u64) -> String {
+        match self.whereabouts(address) {
+            Whereabouts::Static(name) => name,
+            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
+            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
+            Whereabouts::Local(local) => local,
+            Whereabouts::Unknown => UNNAMED.to_owned(),
+        }
     }
 
     fn whereabouts(&mut self, address: u64) -> Whereabouts {
