@@ -39,6 +39,6 @@ pub mod symbols;
 mod types;
 pub mod whose;
 
-pub use events::{Events, Stream, Translator};
+pub use events::{Events, Origin, Stream, Translator, Unnamed};
 pub use file::Recording;
 pub use whose::Options;

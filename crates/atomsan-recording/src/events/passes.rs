@@ -124,9 +124,10 @@ impl Translator {
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
-    /// meanwhile.
+    /// meanwhile. What it could not name is [known](Translator::take_unnamed) afterwards.
     pub fn replay(&mut self, recording: &Recording) -> Batch {
         let outside = std::mem::take(&mut self.threads);
+        self.unnamed = Some(Vec::new());
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);
