@@ -3,7 +3,8 @@
 //!
 //! A chunk says which transaction was the last when it was begun, so two neighbours say which
 //! transactions are in the first of them. It goes back to the program, unread, as soon as none of
-//! these can be in a cycle any more: they are over, or unary, and not in the graph. If too many
+//! these can be in a cycle any more: they are over, or unary, and the graph has none of them and none that
+//! is before them in the log. If too many
 //! chunks have to stay, the oldest are forgotten.
 
 use crate::links::{Links, Place};
@@ -131,12 +132,11 @@ impl Chunks {
     /// Whether the oldest chunk of a log is not needed any more.
     fn is_done(&self, live: &Live, links: &Links, at: usize) -> bool {
         let chunks = &self.slots[at].chunks;
-        let (Some(first), Some(next)) = (chunks.front(), chunks.get(1)) else {
+        let Some(next) = chunks.get(1) else {
             return false;
         };
         let (now, unary) = (live.clock(at), live.is_unary(at));
-        (next.clock < now || next.clock == now && unary)
-            && !links.has_any(at, first.clock..=next.clock)
+        (next.clock < now || next.clock == now && unary) && !links.has_any(at, next.clock)
     }
 
     fn give_back(

@@ -20,6 +20,15 @@
 //! order is in the atomic operations, which are events, or in the inside of a channel, which is
 //! nobody's atomicity.
 //!
+//! # What is initialised
+//!
+//! A variable that is accessed atomically may be written plainly at first, by the thread that makes it: nobody
+//! else knows it then. If these accesses are ordered before every atomic one of another thread, nobody can
+//! get in between, and they are left out ([`Survey::initialised`]); the atomic ones stay.
+//!
+//! With very many threads at the same time the order is not worked out but taken for granted, and only
+//! common locks count: nothing is predicted from a race then.
+//!
 //! # What is freed
 //!
 //! To free memory is to write all of it, but nobody can be in the middle of using it: whoever frees comes
@@ -39,7 +48,7 @@ use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
-/// With more slots than this the clocks cost too much, and nothing is left out.
+/// With more slots than this the clocks cost too much, and every access is taken to be in order.
 const SLOTS: usize = 256;
 /// How many different ways of accessing a variable are remembered.
 const WAYS: usize = 64;
@@ -53,6 +62,11 @@ fn join(clock: &mut Clock, other: &[u32]) {
     for (mine, &other) in clock.iter_mut().zip(other) {
         *mine = (*mine).max(other);
     }
+}
+
+/// The number of a slot's thread before it starts: nobody else's.
+fn nobody(slot: usize) -> u64 {
+    u64::MAX - slot as u64
 }
 
 /// What each slot knows of the time of all others.
@@ -73,8 +87,7 @@ impl Clocks {
             let mut clock = vec![0; slot + 1];
             clock[slot] = 1;
             self.clocks.push(clock);
-            // Before it starts, a slot's thread is nobody else's.
-            self.numbers.push(u64::MAX - slot as u64);
+            self.numbers.push(nobody(slot));
             self.inherited.push(0);
         }
     }
@@ -159,6 +172,10 @@ const NEW: u32 = u32::MAX;
 const KEPT: u32 = u32::MAX - 1;
 /// A variable that was handed over to the end of its life.
 const OVER: u32 = u32::MAX - 2;
+/// A variable that was atomic from its initialisation to the end of its life.
+const INITIALISED: u32 = u32::MAX - 3;
+/// The way of a variable that is atomic by now: those before it are its initialisation.
+const ATOMICALLY: u32 = u32::MAX;
 
 impl Ways {
     /// The place of the ways of a variable; `None` if it is known what becomes of it.
@@ -168,7 +185,7 @@ impl Ways {
         }
         let place = &mut self.places[var.index()];
         match *place {
-            KEPT | OVER => return None,
+            INITIALISED..NEW => return None,
             NEW => {
                 *place = self.free.pop().unwrap_or(self.ways.len() as u32);
                 if *place as usize == self.ways.len() {
@@ -183,7 +200,7 @@ impl Ways {
     /// The ways of a variable, as far as they are known.
     fn of(&self, var: VarId) -> &[Way] {
         let place = self.places.get(var.index());
-        let place = place.filter(|&&place| place < OVER);
+        let place = place.filter(|&&place| place < INITIALISED);
         place.map_or(&[], |&place| &self.ways[place as usize])
     }
 
@@ -192,11 +209,17 @@ impl Ways {
         let Some(place) = self.places.get_mut(var.index()) else {
             return;
         };
-        if *place < OVER {
+        if *place < INITIALISED {
             self.ways[*place as usize] = SmallVec::new();
             self.free.push(*place);
             *place = verdict;
         }
+    }
+
+    /// Whether a variable with this place is atomic after its initialisation.
+    fn is_initialised(&self, place: u32) -> bool {
+        let is_marked = |ways: &SmallVec<[Way; 1]>| ways.iter().any(|way| way.how == ATOMICALLY);
+        place == INITIALISED || self.ways.get(place as usize).is_some_and(is_marked)
     }
 }
 
@@ -246,7 +269,8 @@ pub struct Survey {
     whos: Vec<(u32, u64)>,
     /// The thread that each slot is the log of.
     who: Vec<u32>,
-    given_up: bool,
+    /// Whether there are too many slots for clocks.
+    many: bool,
 }
 
 impl Survey {
@@ -259,10 +283,17 @@ impl Survey {
 
     /// Follows a record, whatever it will become. Its slot comes after the slots in `after`.
     pub fn record(&mut self, slot: usize, record: &Record, after: &[usize]) {
-        if self.given_up || slot >= self.clocks.clocks.len() {
+        if slot >= self.who.len() {
             return;
         }
         let subject = record.subject;
+        if record.kind == Kind::ThreadStart {
+            self.who[slot] = self.whos.len() as u32;
+            self.whos.push((slot as u32, subject));
+        }
+        if self.many {
+            return;
+        }
         match record.kind {
             Kind::AtomicLoad | Kind::AtomicRmwFailed => self.acquire(slot, subject, after),
             Kind::AtomicStore => self.release(slot, subject),
@@ -291,8 +322,6 @@ impl Survey {
             Kind::ThreadStart => {
                 self.clocks.start(slot, subject);
                 self.periods.start(slot, subject);
-                self.who[slot] = self.whos.len() as u32;
-                self.whos.push((slot as u32, subject));
             }
             Kind::ThreadEnd => {
                 self.clocks.end(slot);
@@ -304,7 +333,7 @@ impl Survey {
 
     /// A slot's thread knows that another thread, by number, has ended.
     pub fn join(&mut self, slot: usize, child: u64) {
-        if !self.given_up {
+        if !self.many {
             self.clocks.join(slot, child);
             self.periods.join(slot, child);
         }
@@ -351,21 +380,25 @@ impl Survey {
 
     /// Follows an access to a variable under locks.
     pub fn access(&mut self, slot: usize, var: VarId, writes: bool, plain: bool, held: &[LockId]) {
-        if self.given_up || slot >= self.who.len() {
+        if slot >= self.who.len() {
             return;
         }
         let Some(place) = self.ways.place(var) else {
             return;
         };
+        if !plain {
+            return self.atomic_access(slot, var, place);
+        }
         let ways = &mut self.ways.ways[place];
         let how = self.sets.number(held) << 1 | u32::from(writes);
         let who = self.who[slot];
-        let (clocks, periods) = (&self.clocks, &self.periods);
+        let (clocks, periods, many) = (&self.clocks, &self.periods, self.many);
         let (whos, sets) = (&self.whos, &self.sets.list);
         let number = whos[who as usize].1;
         let slot_of = |way: &Way| whos[way.who as usize].0 as usize;
         let is_own = |way: &Way| way.who == who || whos[way.who as usize].1 == number;
         let by_start = |way: &Way| match slot_of(way) {
+            _ if many => false,
             other if other == slot => periods.inherited[slot] >= way.period,
             other => periods.after(slot, other, way.period),
         };
@@ -374,21 +407,25 @@ impl Survey {
             !is_own(way)
                 && (way.how & 1 != 0 || writes)
                 && !by_start(way)
-                && (!clocks.after(slot, slot_of(way), way.time)
+                && (!many && !clocks.after(slot, slot_of(way), way.time)
                     || locks.iter().any(|lock| held.contains(lock)))
         };
-        if !plain || ways.len() > WAYS || ways.iter().any(suspicious) {
+        let atomic = ways.last().is_some_and(|way| way.how == ATOMICALLY);
+        if atomic || ways.len() > WAYS || ways.iter().any(suspicious) {
             self.ways.settle(var, KEPT);
             return;
         }
         // Who comes after the slot's last thread in every schedule speaks for it as well.
+        // Without locks there is nothing to compare with if the order is taken for granted.
         let same = |way: &&mut Way| {
-            way.how == how && slot_of(way) == slot && (is_own(way) || by_start(way))
+            way.how == how
+                && (many && held.is_empty()
+                    || slot_of(way) == slot && (is_own(way) || by_start(way)))
         };
         let way = Way {
             who,
-            time: clocks.now(slot),
-            period: periods.now(slot),
+            time: if many { 0 } else { clocks.now(slot) },
+            period: if many { 0 } else { periods.now(slot) },
             how,
         };
         match ways.iter_mut().find(same) {
@@ -397,32 +434,61 @@ impl Survey {
         }
     }
 
+    /// An atomic access: is it after the plain ones of others?
+    fn atomic_access(&mut self, slot: usize, var: VarId, place: usize) {
+        let ways = &self.ways.ways[place];
+        let unordered = |way: &Way| {
+            let (other, _) = self.whos[way.who as usize];
+            let own = other as usize == slot || way.how == ATOMICALLY;
+            !self.many && !own && !self.clocks.after(slot, other as usize, way.time)
+        };
+        if ways.is_empty() || ways.iter().any(unordered) {
+            self.ways.settle(var, KEPT);
+        } else if ways.last().is_some_and(|way| way.how != ATOMICALLY) {
+            let marked = Way {
+                who: self.who[slot],
+                time: 0,
+                period: 0,
+                how: ATOMICALLY,
+            };
+            self.ways.ways[place].push(marked);
+        }
+    }
+
     /// A variable's memory has died.
     pub fn forget(&mut self, var: VarId) {
-        self.ways.settle(var, OVER);
+        let place = self.ways.places.get(var.index()).copied().unwrap_or(NEW);
+        let verdict = match self.ways.is_initialised(place) {
+            true => INITIALISED,
+            false => OVER,
+        };
+        self.ways.settle(var, verdict);
     }
 
     /// There are so many slots by now.
     pub fn grow(&mut self, slots: usize) {
-        self.given_up |= slots > SLOTS;
-        if !self.given_up {
+        self.many |= slots > SLOTS;
+        if !self.many {
             self.clocks.grow(slots);
             self.periods.grow(slots);
-            for slot in self.who.len()..slots {
-                self.who.push(self.whos.len() as u32);
-                self.whos.push((slot as u32, self.clocks.numbers[slot]));
-            }
+        }
+        for slot in self.who.len()..slots {
+            self.who.push(self.whos.len() as u32);
+            self.whos.push((slot as u32, nobody(slot)));
         }
     }
 
     /// Forgets all accesses, and with them all order that they were in. Variables are others from
     /// now on.
     pub fn start_over(&mut self) {
-        let numbers = std::mem::take(&mut self.clocks.numbers);
+        let number = |&who: &u32| self.whos[who as usize].1;
+        let numbers: Vec<u64> = self.who.iter().map(number).collect();
         *self = Survey::new(numbers.len());
         self.whos = (0..).zip(numbers.iter().copied()).collect();
-        self.periods.numbers.clone_from(&numbers);
-        self.clocks.numbers = numbers;
+        if !self.many {
+            self.periods.numbers.clone_from(&numbers);
+            self.clocks.numbers = numbers;
+        }
     }
 
     /// How much is remembered besides variables.
@@ -433,7 +499,7 @@ impl Survey {
     /// Follows the end of memory in which these variables live: whether somebody has used it and is not
     /// ordered before. What was used so is no longer handed over.
     pub fn free(&mut self, slot: usize, vars: &[VarId]) -> bool {
-        if self.given_up {
+        if self.many {
             return false;
         }
         let (clocks, periods, whos) = (&self.clocks, &self.periods, &self.whos);
@@ -448,7 +514,8 @@ impl Survey {
         };
         let mut used = false;
         for &var in vars {
-            if self.ways.of(var).iter().any(unordered) {
+            let uses = self.ways.of(var).iter().filter(|way| way.how != ATOMICALLY);
+            if uses.clone().any(unordered) {
                 self.ways.settle(var, KEPT);
                 used = true;
             }
@@ -458,19 +525,27 @@ impl Survey {
 
     /// What the pass has found out so far.
     pub fn finish(&self) -> HandedOver {
-        let mut handed_over = HandedOver::default();
-        if !self.given_up {
-            let places = self.ways.places.chunks(64);
-            handed_over.vars.extend(places.map(|some| {
-                let over = some.iter().enumerate().filter(|(_, place)| **place != KEPT);
-                over.fold(0, |bits, (at, _)| bits | 1 << at)
-            }));
+        self.those(|place| place != KEPT && !self.ways.is_initialised(place))
+    }
+
+    /// Variables of which only atomic accesses count: the plain ones are before them.
+    pub fn initialised(&self) -> HandedOver {
+        self.those(|place| self.ways.is_initialised(place))
+    }
+
+    fn those(&self, which: impl Fn(u32) -> bool) -> HandedOver {
+        let places = self.ways.places.chunks(64);
+        let vars = places.map(|some| {
+            let these = some.iter().enumerate().filter(|(_, place)| which(**place));
+            these.fold(0, |bits, (at, _)| bits | 1 << at)
+        });
+        HandedOver {
+            vars: vars.collect(),
         }
-        handed_over
     }
 }
 
-/// Which variables need no check.
+/// Which variables need no check, or no check of some accesses.
 #[derive(Debug, Default)]
 pub struct HandedOver {
     /// A bit for each.
@@ -550,6 +625,44 @@ mod tests {
         assert!(!survey(locked(&L)));
         assert!(survey(locked(&[])), "the lock has nothing to do with it");
         assert!(!survey(|survey| survey.access(1, X, true, false, &[])));
+    }
+
+    #[test]
+    fn what_is_plain_before_it_is_atomic() {
+        let initialised = |published: bool, again: bool| {
+            let mut survey = Survey::new(4);
+            survey.access(1, X, true, true, &[]);
+            survey.access(1, X, true, false, &[]);
+            if published {
+                survey.record(1, &record(Kind::AtomicStore, 8), &[]);
+                survey.record(2, &record(Kind::AtomicLoad, 8), &[]);
+            }
+            survey.access(2, X, true, false, &[]);
+            if again {
+                survey.access(1, X, true, true, &[]);
+            }
+            assert!(!survey.finish().contains(X), "its atomic accesses count");
+            let before = survey.initialised().contains(X);
+            survey.forget(X);
+            assert_eq!(survey.initialised().contains(X), before, "after its end");
+            before
+        };
+        assert!(initialised(true, false));
+        assert!(!initialised(false, false), "not published");
+        assert!(!initialised(true, true), "plain again");
+    }
+
+    #[test]
+    fn with_very_many_threads_only_locks_count() {
+        let crowd = |held: &[LockId]| {
+            let mut survey = Survey::new(SLOTS + 1);
+            for slot in 0..100 {
+                survey.access(slot, X, true, true, held);
+            }
+            survey.finish().contains(X)
+        };
+        assert!(crowd(&[]));
+        assert!(!crowd(&L));
     }
 
     /// The first of two workers may be over before the second one starts, in its slot.

@@ -315,6 +315,14 @@ pub fn family(function: &str) -> Option<Family> {
 }
 
 impl Family {
+    /// Whether it is a part of Rust's standard library that means something.
+    pub fn is_of_std(self) -> bool {
+        matches!(
+            self,
+            Family::FutexMutex | Family::FutexRwLock | Family::Hidden
+        )
+    }
+
     /// What it means that the lock's word changed.
     pub fn change(self, before: u64, after: u64) -> Option<Change> {
         const WRITER: u64 = (1 << 30) - 1;

@@ -118,6 +118,25 @@ impl Symbols {
         }
     }
 
+    /// A process of which only these places are known: for each, the functions that its frames are
+    /// in, all in one file.
+    #[cfg(test)]
+    pub(crate) fn of_places(places: &[(u64, &str, &[&str])]) -> Symbols {
+        let frames = places.iter().map(|&(pc, file, functions)| {
+            let frame = |function: &&str| Frame {
+                function: (*function).into(),
+                file: file.into(),
+                line: pc as u32,
+                column: 0,
+            };
+            (pc, functions.iter().map(frame).collect())
+        });
+        Symbols {
+            modules: Vec::new(),
+            frames: frames.collect(),
+        }
+    }
+
     /// The frames at a return address: the innermost inlined function first, the function whose
     /// code it is last. Empty if nothing is known.
     pub fn frames(&mut self, pc: u64) -> Rc<[Frame]> {

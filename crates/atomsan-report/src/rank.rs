@@ -28,6 +28,7 @@ impl Rank {
         match finding.anomaly {
             _ if !blamed_region || same_place => Rank::Low,
             Anomaly::LostUpdate if looked_again(finding, names) => Rank::Medium,
+            Anomaly::IntermediateState if is_atomic(finding) => Rank::Medium,
             // Two places, of which one is not known, may be one.
             _ if names.is_placed(first) != names.is_placed(second) => Rank::Medium,
             Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten => Rank::High,
@@ -39,6 +40,13 @@ impl Rank {
             | Anomaly::MissingYield => Rank::Medium,
         }
     }
+}
+
+/// Whether all that the culprit did was atomic: each state of an atomic variable is meant to be seen, for
+/// all we know (under way, done).
+fn is_atomic(finding: &Finding) -> bool {
+    let mut own = finding.witness.iter().filter(|step| step.participant == 0);
+    own.all(|step| step.event.op.is_atomic() || step.event.op.var().is_none())
 }
 
 /// Whether the culprit's last step is a write after a second look, or part of such a look (a table

@@ -4,12 +4,22 @@
 //! that got in; the numbers of the labels say in which order it happened. Where there is no source,
 //! the steps are a table. The text always carries its colours; the stream it is written to takes
 //! them out where they do not belong (`anstream`).
+//!
+//! # Width
+//!
+//! No line is longer than the terminal is wide, from 40 columns on: text is wrapped, source lines are
+//! cut, and a label that has no room behind its line says less; the steps are a table then, which says
+//! it all ([`fit`]). Only the path below the headline stays whole, as in rustc: it is there to be
+//! clicked at.
+
+mod fit;
 
 use crate::rank::Rank;
 use crate::resolve::{Place, Report};
 use crate::source::{self, Sources};
 use crate::story::{self, Told};
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use fit::{columns, cut, hanging, narrowed, shorten, wrapped};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -28,18 +38,28 @@ const HEAD: usize = 8;
 const TAIL: usize = 6;
 /// More ways in which a mistake was seen are counted.
 const MOST_WAYS: usize = 3;
-/// Names that are longer are cut in the middle.
+/// Names that are longer are cut in the middle, and shorter ones where there is little room.
 const MOST_NAME: usize = 60;
+/// With less room for a headline behind its code, it goes on below the code.
+const LEAST_HEADLINE: usize = 40;
+/// What stands in front of a note, but for the digits of lines: its sign and its level.
+const NOTE: usize = "  = note: ".len();
 
 /// Writes one report.
 pub fn write(out: &mut dyn Write, report: &Report, options: &Options<'_>) -> io::Result<()> {
-    let text = render(&printable(report), options);
+    let text = render(&printable(report, options.width), options);
     writeln!(out, "{text}\n")
 }
 
 /// Names come from traces, and a trace may come from anybody: what would move the cursor or start
 /// a new line is shown, not done. Names of templates may be longer than a screen.
-fn printable(report: &Report) -> Report {
+fn printable(report: &Report, width: usize) -> Report {
+    // A name in quotes fits into a note; a description can be wrapped.
+    let narrow = width.saturating_sub(NOTE + 4).clamp(16, MOST_NAME);
+    let shorten = |text: &mut String| match text.contains(' ') {
+        true => shorten(text, MOST_NAME),
+        false => shorten(text, narrow),
+    };
     let clean = |text: &mut String| {
         if text.chars().any(char::is_control) {
             *text = text.escape_debug().to_string();
@@ -86,18 +106,9 @@ fn printable(report: &Report) -> Report {
         place(&mut step.place);
         step.stack.iter_mut().for_each(place);
     }
-    report.also = report.also.iter().map(printable).collect();
+    let also = report.also.iter();
+    report.also = also.map(|other| printable(other, width)).collect();
     report
-}
-
-fn shorten(name: &mut String) {
-    let length = name.chars().count();
-    if length > MOST_NAME {
-        let half = (MOST_NAME - 1) / 2;
-        let head = name.chars().take(half);
-        let tail = name.chars().skip(length - half);
-        *name = head.chain(['…']).chain(tail).collect();
-    }
 }
 
 fn render(report: &Report, options: &Options<'_>) -> String {
@@ -107,36 +118,45 @@ fn render(report: &Report, options: &Options<'_>) -> String {
         Rank::Low => Level::NOTE,
     };
     let told = story::tell(report);
-    // The word, the code and a colon stand in front of the headline.
-    let lead = report.anomaly.len() + 12;
-    let headline = wrapped(&story::headline(report), options.width, lead);
-    let title = level.primary_title(headline).id(report.anomaly.clone());
+    let digits = told.iter().filter_map(|step| step.place.line).max();
+    let digits = digits.map_or(0, |line| line.to_string().len());
+    let room = options.width.saturating_sub(NOTE + digits.max(2));
+    let headline = Headline::new(report, options.width);
+    let title = level
+        .primary_title(headline.text.clone())
+        .id(report.anomaly.clone());
     let mut group = Group::with_title(title);
-    let (snippets, shown) = snippets(report, &told, options);
+    let (snippets, labels) = snippets(report, &told, options);
     let drawn = !snippets.is_empty();
     if let Some(origin) = origin(report, options).filter(|_| !drawn) {
         group = group.element(origin);
     }
     group = group.elements(snippets);
-    // A label needs its line; steps without one, and long stories, are told in a table.
-    if !drawn || shown < told.len() || told.len() > 4 {
-        group = noted(group, Level::NOTE, &table(&told, options), usize::MAX);
+    // A label needs its line; steps without one, and long stories, are told in a table. Where only
+    // room was short, what the labels do not say is told below them.
+    let steps = match labels {
+        _ if !drawn || told.len() > 4 => Some(table(&told, options.sources, room)),
+        Labels::SayAll => None,
+        Labels::SayLess => Some(list(&told, None, room)),
+        Labels::Missing => Some(table(&told, options.sources, room)),
+    };
+    if let Some(steps) = steps {
+        group = group.element(Level::NOTE.message(in_order(&steps)));
     }
-    let width = options.width;
-    group = noted(group, Level::HELP, &story::help(report), width);
+    group = noted(group, Level::HELP, &story::help(report), room);
     if let Some(doubt) = story::doubt(report) {
-        group = noted(group, Level::NOTE, doubt, width);
+        group = noted(group, Level::NOTE, doubt, room);
     }
     let about = story::about(report);
     if !about.is_empty() {
-        group = noted(group, Level::NOTE, &about.join("; "), width);
+        group = noted(group, Level::NOTE, &about.join("; "), room);
     }
     for note in &report.notes {
-        group = noted(group, Level::NOTE, note, width);
+        group = noted(group, Level::NOTE, note, room);
     }
     let also = story::also(report);
     if let Some(text) = ways(&also) {
-        group = noted(group, Level::NOTE, &text, width);
+        group = noted(group, Level::NOTE, &text, room);
     }
     let print = report.fingerprint.get(..8).unwrap_or(&report.fingerprint);
     let evidence = format!(
@@ -144,12 +164,56 @@ fn render(report: &Report, options: &Options<'_>) -> String {
         story::evidence(report),
         report.anomaly
     );
-    group = noted(group, Level::NOTE, &evidence, width);
-    Renderer::styled().term_width(width).render(&[group])
+    group = noted(group, Level::NOTE, &evidence, room);
+    let renderer = Renderer::styled().term_width(options.width);
+    headline.place(&renderer.render(&[group]))
 }
 
-fn noted<'a>(group: Group<'a>, level: Level<'a>, text: &str, width: usize) -> Group<'a> {
-    group.element(level.message(wrapped(text, width, 12)))
+/// What is wrong, in lines that fit.
+struct Headline {
+    text: String,
+    /// How many columns the renderer puts in front of all lines but the first, and how many of them are to stay.
+    lead: (usize, usize),
+}
+
+impl Headline {
+    fn new(report: &Report, width: usize) -> Headline {
+        let word = match report.rank {
+            Rank::High => "error",
+            Rank::Medium => "warning",
+            Rank::Low => "note",
+        };
+        let lead = columns(word) + columns(&report.anomaly) + "[]: ".len();
+        let text = story::headline(report);
+        if lead + LEAST_HEADLINE <= width {
+            let text = wrapped(&text, width - lead);
+            return Headline {
+                text,
+                lead: (lead, lead),
+            };
+        }
+        let text = format!("\n{}", wrapped(&text, width.saturating_sub(2)));
+        Headline {
+            text,
+            lead: (lead, 2),
+        }
+    }
+
+    /// Moves the lines to where they belong.
+    fn place(&self, rendered: &str) -> String {
+        let (lead, left) = self.lead;
+        let (from, to) = (" ".repeat(lead), " ".repeat(left));
+        let count = self.text.matches('\n').count();
+        let lines = rendered.split('\n').enumerate().map(|(at, line)| match at {
+            at if (1..=count).contains(&at) => line.replacen(&from, &to, 1),
+            _ => line.to_owned(),
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn noted<'a>(group: Group<'a>, level: Level<'a>, text: &str, room: usize) -> Group<'a> {
+    group.element(level.message(wrapped(text, room)))
 }
 
 /// Where the program is wrong, if its source cannot be shown.
@@ -164,8 +228,16 @@ fn origin<'a>(report: &Report, options: &Options<'_>) -> Option<Origin<'a>> {
 
 type Drawn<'a> = Snippet<'a, annotate_snippets::Annotation<'a>>;
 
-/// The snippets, one a file, and how many steps have a label in them.
-fn snippets<'a>(report: &Report, told: &[Told], options: &Options<'_>) -> (Vec<Drawn<'a>>, usize) {
+/// What the labels of the snippets tell of the steps.
+enum Labels {
+    SayAll,
+    /// Each step has one, but there is no room for all of it.
+    SayLess,
+    Missing,
+}
+
+/// The snippets, one a file, and what their labels tell.
+fn snippets<'a>(report: &Report, told: &[Told], options: &Options<'_>) -> (Vec<Drawn<'a>>, Labels) {
     // The culprit's file first.
     let mut files: Vec<&str> = report.culprit.file.as_deref().into_iter().collect();
     for step in told {
@@ -176,7 +248,7 @@ fn snippets<'a>(report: &Report, told: &[Told], options: &Options<'_>) -> (Vec<D
                 .collect::<Vec<_>>(),
         );
     }
-    let mut shown = 0;
+    let (mut shown, mut complete) = (0, true);
     let mut snippets = Vec::new();
     for file in files {
         let lines = options.sources.lines(file);
@@ -194,18 +266,20 @@ fn snippets<'a>(report: &Report, told: &[Told], options: &Options<'_>) -> (Vec<D
             .then(|| source::heading(&lines, function, first))
             .flatten();
         shown += labels.len();
-        snippets.push(drawn(
-            options,
-            file,
-            &lines,
-            heading.unwrap_or(first)..=last,
-            &labels,
-            heading,
-        ));
+        let range = heading.unwrap_or(first)..=last;
+        let (snippet, all) = drawn(options, file, &lines, range, &labels, heading);
+        snippets.push(snippet);
+        complete &= all;
     }
-    (snippets, shown)
+    let labels = match shown == told.len() {
+        true if complete => Labels::SayAll,
+        true => Labels::SayLess,
+        false => Labels::Missing,
+    };
+    (snippets, labels)
 }
 
+/// One file's snippet, and whether its labels say all there is to say.
 fn drawn<'a>(
     options: &Options<'_>,
     file: &str,
@@ -213,10 +287,11 @@ fn drawn<'a>(
     range: std::ops::RangeInclusive<u32>,
     labels: &[(&Told, u32)],
     heading: Option<u32>,
-) -> Drawn<'a> {
+) -> (Drawn<'a>, bool) {
     let start = *range.start();
     let gutter = range.end().to_string().len() + 4;
-    let room = options.width.saturating_sub(gutter).max(40);
+    let room = options.width.saturating_sub(gutter).max(20);
+    let mut complete = true;
     let mut text = String::new();
     let mut spans: BTreeMap<u32, std::ops::Range<usize>> = BTreeMap::new();
     for number in range {
@@ -235,105 +310,90 @@ fn drawn<'a>(
         snippet = snippet.annotation(AnnotationKind::Visible.span(span.clone()));
     }
     for (step, line) in labels {
-        let label = label(step);
         let span = spans.get(line).cloned().unwrap_or(0..0);
         let kind = if step.culprit {
             AnnotationKind::Primary
         } else {
             AnnotationKind::Context
         };
-        // Several labels of one line stand below it.
+        // Several labels of one line stand below it, one alone behind what it marks.
         let alone = labels.iter().filter(|(_, other)| other == line).count() == 1;
+        let indent = fit::indent(&text, &span);
+        let (label, all) = label(
+            step,
+            room.saturating_sub(indent + if alone { 2 } else { 0 }),
+        );
+        complete &= all;
         let span = match alone {
-            true => narrowed(&text, span, room, label.chars().count()),
+            true => narrowed(&text, span, room, columns(&label)),
             false => span,
         };
         snippet = snippet.annotation(kind.span(span).label(label));
     }
-    snippet
+    (snippet, complete)
 }
 
-fn label(step: &Told) -> String {
-    let mut text = format!("{} {} {}", step.sign(), step.thread, step.action);
+/// What a label says of a step: as much as there is room for, and whether that is all.
+fn label(step: &Told, room: usize) -> (String, bool) {
+    let (sign, thread, action) = (step.sign(), &step.thread, &step.action);
+    let mut full = format!("{sign} {thread} {action}");
+    let short = full.clone();
     if !step.meaning.is_empty() {
-        text.push_str(", ");
-        text.push_str(&step.meaning);
+        full.push_str(", ");
+        full.push_str(&step.meaning);
     }
-    text
+    let verb = action.split(' ').next().unwrap_or("");
+    let all = columns(&full) <= room;
+    let less = [
+        short,
+        format!("{sign} {thread} {verb}"),
+        format!("{sign} {verb}"),
+    ];
+    let fitting = [full]
+        .into_iter()
+        .chain(less)
+        .find(|label| columns(label) <= room);
+    (fitting.unwrap_or(sign), all)
 }
 
-/// As much of the line as leaves room for the label behind it.
-fn narrowed(
-    text: &str,
-    span: std::ops::Range<usize>,
-    room: usize,
-    label: usize,
-) -> std::ops::Range<usize> {
-    let line_start = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
-    let columns = |part: &str| {
-        part.chars()
-            .map(|c| if c == '\t' { 4 } else { 1 })
-            .sum::<usize>()
+/// The steps as a table; without functions, and without meanings, where they do not fit; or as a list, where
+/// nothing does.
+fn table(told: &[Told], sources: &Sources, room: usize) -> Vec<String> {
+    let rows = [(true, true), (false, true), (false, false)].map(|with| rows(told, sources, with));
+    let fits = |rows: &Vec<String>| rows.iter().all(|row| columns(row) <= room);
+    let rows = rows.into_iter().find(fits);
+    rows.unwrap_or_else(|| list(told, Some(sources), room))
+}
+
+/// The steps one after the other, each in as many lines as it takes, with or without places.
+fn list(told: &[Told], places: Option<&Sources>, room: usize) -> Vec<String> {
+    let step = |step: &Told| {
+        let mut text = format!("{} {} {}", step.sign(), step.thread, step.action);
+        let place = places.map(|sources| place(&step.place, sources));
+        if let Some(place) = place.filter(|place| !place.is_empty()) {
+            text.push_str(&format!(" at {place}"));
+        }
+        if !step.meaning.is_empty() {
+            text.push_str(&format!(", {}", step.meaning));
+        }
+        hanging(&text, room, 2)
     };
-    let indent = columns(&text[line_start..span.start]);
-    let most = room.saturating_sub(indent + label + 1).max(1);
-    let end = text[span.clone()]
-        .char_indices()
-        .nth(most)
-        .map_or(span.end, |(at, _)| span.start + at);
-    span.start..end
+    told.iter().map(step).collect()
 }
 
-/// A line that fits.
-fn cut(line: &str, room: usize) -> String {
-    let mut columns = 0;
-    let mut kept = String::new();
-    for c in line.chars() {
-        columns += if c == '\t' { 4 } else { 1 };
-        if columns > room {
-            kept.pop();
-            kept.push('…');
-            break;
-        }
-        kept.push(c);
-    }
-    kept
-}
-
-/// Lines of at most `width` columns, of which `lead` are taken on each.
-fn wrapped(text: &str, width: usize, lead: usize) -> String {
-    let room = width.saturating_sub(lead).max(30);
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines.join("\n")
-}
-
-/// The steps as a table; without functions, and without meanings, where they do not fit.
-fn table(told: &[Told], options: &Options<'_>) -> String {
-    let room = options.width.saturating_sub(12).max(60);
-    let rows =
-        [(true, true), (false, true), (false, false)].map(|with| rows(told, options.sources, with));
-    let fits = |rows: &&Vec<String>| rows.iter().all(|row| row.chars().count() <= room);
-    let rows = rows.iter().find(fits).unwrap_or(&rows[2]);
+/// The first and the last of many steps.
+fn in_order(steps: &[String]) -> String {
     let mut text = String::from("in this order:");
-    for (number, row) in rows.iter().enumerate() {
-        if rows.len() > MOST_STEPS && (HEAD..rows.len() - TAIL).contains(&number) {
+    for (number, step) in steps.iter().enumerate() {
+        if steps.len() > MOST_STEPS && (HEAD..steps.len() - TAIL).contains(&number) {
             if number == HEAD {
-                let left_out = rows.len() - HEAD - TAIL;
+                let left_out = steps.len() - HEAD - TAIL;
                 text.push_str(&format!("\n  … {left_out} more steps"));
             }
             continue;
         }
         text.push('\n');
-        text.push_str(&cut(row, room));
+        text.push_str(step);
     }
     text
 }

@@ -41,6 +41,7 @@ mod calls;
 #[cfg(not(test))]
 mod fibers;
 mod format;
+mod history;
 mod hooks;
 #[cfg(test)]
 mod kernel;

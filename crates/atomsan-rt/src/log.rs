@@ -131,3 +131,14 @@ pub(crate) fn splits(kind: Kind) -> bool {
         Kind::Wait | Kind::Arrive | Kind::Yield | Kind::Fork | Kind::Join
     )
 }
+
+/// The kinds of records that name a place where others go on from here.
+pub(crate) fn lets_go(kind: Kind) -> bool {
+    matches!(kind, Kind::Release | Kind::ReleaseShared | Kind::Wait)
+}
+
+/// The kinds of records whose subject is a place that threads synchronise by.
+pub(crate) fn is_at_a_word(kind: Kind) -> bool {
+    use Kind::{Acquire, AcquireShared, Arrive, Leave, Woken};
+    lets_go(kind) || matches!(kind, Acquire | AcquireShared | Woken | Arrive | Leave)
+}

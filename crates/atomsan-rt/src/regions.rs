@@ -11,8 +11,8 @@
 //! A transaction is a number of the slot's *clock*. The clock moves where a region begins or ends
 //! and where a thread waits for others inside of one; outside of regions, where an edge comes in, so
 //! that edges lead to the beginning of a unary transaction and leave at its end. Who takes something
-//! from its owner reads the owner's clock and region and writes both into an edge
-//! ([`Kind::Link`](crate::format::Kind::Link)). A transaction that nobody takes anything from and
+//! from its owner finds out in which transaction the owner has used it last ([`crate::history`]) and writes
+//! its clock and region into an edge ([`Kind::Link`](crate::format::Kind::Link)). A transaction that nobody takes anything from and
 //! that takes nothing has no record at all, and can be in no cycle.
 //!
 //! A second run is about the regions that a first one has named: the follower says that only these
@@ -86,6 +86,11 @@ impl Position {
         self.recent.clear();
     }
 
+    /// Whether the thread is in a region.
+    pub(crate) fn is_in_region(&self) -> bool {
+        self.region.get() != 0
+    }
+
     /// Whether a region has been written down since the last edge; from now on it has. Nobody asks
     /// what was before the first edge. Regions that share a place are written down more often.
     #[inline]
@@ -132,10 +137,18 @@ impl Thread {
         if region != 0 && !at.is_noted(region) {
             self.write_link([first_word(Kind::Transaction, 0, now), region]);
         }
-        self.next_epoch();
+        let epoch = self.start_epoch();
+        self.history.begin(now, region, epoch, self.log_position());
         recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);
         recording::slot_entry(slot, entry::CLOCK).store(now, Ordering::Release);
+    }
+
+    /// The thread enters a region, or leaves it.
+    #[cfg(test)]
+    pub(crate) fn set_region(&self, region: u64) {
+        self.position.floor.set(region as usize);
+        self.tick(region);
     }
 
     /// Says in the log which transaction follows.
@@ -176,21 +189,16 @@ impl Thread {
         self.position.clock.get() | self.position.region.get() << 48
     }
 
-    /// Writes down that what follows comes after the transaction that another slot is in.
-    pub(crate) fn link_now(&self, slot: u32) {
-        self.write_edge(slot, clock(slot));
-    }
-
-    /// Orders what follows after a transaction of another slot, given as by [`clock`].
+    /// Orders what follows after a transaction of another slot, given as by [`clock`], unless an edge
+    /// says so already: it leads from that one or a later one to this one or an earlier one.
     pub(crate) fn link(&self, slot: u32, clock: u64) {
-        let Some(known) = self.known.get(slot as usize) else {
+        let Some(known) = self.linked(slot) else {
             return;
         };
-        if known.get() >= clock & LOW {
-            return;
+        if known.get() < clock & LOW {
+            known.set(clock & LOW);
+            self.write_edge(slot, clock);
         }
-        known.set(clock & LOW);
-        self.write_edge(slot, clock);
     }
 
     fn write_edge(&self, slot: u32, clock: u64) {

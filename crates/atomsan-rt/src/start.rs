@@ -163,6 +163,12 @@ pub(crate) fn is_on() {
     STATE.store(ON, Ordering::Release);
 }
 
+/// From now on, this is recorded.
+#[cfg(test)]
+pub(crate) fn set_logs(logs: Logs) {
+    LOGS.store(logs as u8, Ordering::Relaxed);
+}
+
 /// The number of a thread that is about to start.
 pub(crate) fn new_thread_number() -> u64 {
     THREADS.fetch_add(1, Ordering::Relaxed)

@@ -90,8 +90,10 @@ pub enum Op {
     AtomicLoad(VarId),
     /// An atomic (or volatile) write.
     AtomicStore(VarId),
-    /// An atomic read-modify-write that took effect.
+    /// An atomic read-modify-write that took effect, and kept or expected what it found.
     AtomicRmw(VarId),
+    /// An atomic exchange: it takes what it finds, whatever that is, and overwrites it.
+    AtomicSwap(VarId),
     /// A compare-and-exchange that failed: it only read.
     AtomicRmwFailed(VarId),
     /// A lock is held exclusively from here on. Locks are re-entrant.
@@ -145,6 +147,7 @@ impl Op {
             | Op::AtomicLoad(x)
             | Op::AtomicStore(x)
             | Op::AtomicRmw(x)
+            | Op::AtomicSwap(x)
             | Op::AtomicRmwFailed(x) => Some(x),
             _ => None,
         }
@@ -172,14 +175,21 @@ impl Op {
     pub fn reads(self) -> bool {
         matches!(
             self,
-            Op::Read(_) | Op::AtomicLoad(_) | Op::AtomicRmw(_) | Op::AtomicRmwFailed(_)
+            Op::Read(_)
+                | Op::AtomicLoad(_)
+                | Op::AtomicRmw(_)
+                | Op::AtomicSwap(_)
+                | Op::AtomicRmwFailed(_)
         )
     }
 
     /// Whether this is a memory access that changes the variable.
     #[inline]
     pub fn writes(self) -> bool {
-        matches!(self, Op::Write(_) | Op::AtomicStore(_) | Op::AtomicRmw(_))
+        matches!(
+            self,
+            Op::Write(_) | Op::AtomicStore(_) | Op::AtomicRmw(_) | Op::AtomicSwap(_)
+        )
     }
 
     /// Whether this is an atomic access, which synchronises and never races.
@@ -187,7 +197,11 @@ impl Op {
     pub fn is_atomic(self) -> bool {
         matches!(
             self,
-            Op::AtomicLoad(_) | Op::AtomicStore(_) | Op::AtomicRmw(_) | Op::AtomicRmwFailed(_)
+            Op::AtomicLoad(_)
+                | Op::AtomicStore(_)
+                | Op::AtomicRmw(_)
+                | Op::AtomicSwap(_)
+                | Op::AtomicRmwFailed(_)
         )
     }
 }

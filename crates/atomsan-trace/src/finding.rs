@@ -36,13 +36,14 @@ pub enum Status {
 /// What went wrong, in the words of databases. `'` marks the other thread.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Anomaly {
-    /// R W′ W: wrote from a stale read.
+    /// R W′ W: wrote from a stale read. An atomic update does not: it reads again.
     LostUpdate,
     /// W R′ W: another thread saw the state in between.
     IntermediateState,
-    /// W W′ R, W W′ W: own write was overwritten in the middle.
+    /// W W′ R, W W′ W: own write was overwritten in the middle, and not only added to.
     Overwritten,
-    /// R W′ R: two reads of one region disagree.
+    /// R W′ R: two reads of one region disagree; also if the second one is part of an atomic update, and
+    /// if own write was added to by an atomic update.
     NonRepeatableRead,
     /// Two variables, one dependence each way.
     InconsistentPair,
@@ -71,10 +72,14 @@ impl Anomaly {
         if !same {
             return Anomaly::InconsistentPair;
         }
-        let interferes_by_write = others.0.writes() || others.1.writes();
-        match (first.writes(), interferes_by_write, second.writes()) {
-            (false, true, true) => Anomaly::LostUpdate,
-            (false, true, false) => Anomaly::NonRepeatableRead,
+        let others = [others.0, others.1];
+        let interferes_by_write = others.iter().any(|other| other.writes());
+        // An atomic update that is made of what it finds.
+        let builds_on = |op: &Op| matches!(op, Op::AtomicRmw(_)) || !op.writes();
+        match (first.writes(), interferes_by_write, second.reads()) {
+            (false, true, false) => Anomaly::LostUpdate,
+            (false, true, true) => Anomaly::NonRepeatableRead,
+            (true, true, true) if others.iter().all(builds_on) => Anomaly::NonRepeatableRead,
             (true, true, _) => Anomaly::Overwritten,
             (true, false, _) => Anomaly::IntermediateState,
             // Two reads around a read do not conflict.

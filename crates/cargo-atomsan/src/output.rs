@@ -58,7 +58,7 @@ const WIDTH: usize = 100;
 /// reads a line to its end.
 fn width_of(terminal: impl std::os::fd::AsFd) -> usize {
     let size = terminal_size::terminal_size_of(terminal);
-    size.map_or(WIDTH, |(width, _)| usize::from(width.0).clamp(60, 140))
+    size.map_or(WIDTH, |(width, _)| usize::from(width.0).clamp(40, 140))
 }
 
 impl Output {

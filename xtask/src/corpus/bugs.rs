@@ -12,6 +12,10 @@ pub(super) struct Bug {
     pub(super) culprits: &'static [&'static str],
     /// How often the driver tries.
     pub(super) trials: u32,
+    /// The two lines, if the function to blame has other gaps, which are not the mistake.
+    pub(super) gap: Option<[u32; 2]>,
+    /// Whether the published mistake is no lack of atomicity, so that only a gap beside it can be found.
+    pub(super) beside: bool,
 }
 
 pub(super) const BUGS: &[Bug] = &[
@@ -42,16 +46,19 @@ pub(super) const BUGS: &[Bug] = &[
         &["RawReentrantMutex<R,G>::unlock"],
         200,
     ),
-    bug(
-        "rusty_pool_join",
-        "rusty_pool",
-        &[
-            "ThreadPool::join",
-            "ThreadPool::inner_join",
-            "ThreadPool::_do_join",
-        ],
-        20,
-    ),
+    Bug {
+        beside: true,
+        ..bug(
+            "rusty_pool_join",
+            "rusty_pool",
+            &[
+                "ThreadPool::join",
+                "ThreadPool::inner_join",
+                "ThreadPool::_do_join",
+            ],
+            20,
+        )
+    },
     bug(
         "tokio_oneshot",
         "tokio",
@@ -78,12 +85,15 @@ pub(super) const BUGS: &[Bug] = &[
         &["AtomicStr::clone_string"],
         200,
     ),
-    bug(
-        "oneshot_drop",
-        "oneshot",
-        &["<oneshot::Receiver<T> as core::ops::drop::Drop>::drop"],
-        200,
-    ),
+    Bug {
+        gap: Some([1048, 1063]),
+        ..bug(
+            "oneshot_drop",
+            "oneshot",
+            &["<oneshot::Receiver<T> as core::ops::drop::Drop>::drop"],
+            200,
+        )
+    },
     bug(
         "serial_test_key",
         "serial_test",
@@ -105,6 +115,17 @@ const fn bug(
         package,
         culprits,
         trials,
+        gap: None,
+        beside: false,
+    }
+}
+
+impl Bug {
+    /// Whether a finding in this function, between these lines, is the bug.
+    pub(super) fn is(&self, function: &str, lines: &str) -> bool {
+        let mut culprits = self.culprits.iter();
+        culprits.any(|part| function.ends_with(part))
+            && (self.gap).is_none_or(|[first, second]| lines == format!("[{first},{second}]"))
     }
 }
 

@@ -12,6 +12,7 @@
 
 mod bugs;
 mod drivers;
+mod process;
 mod suites;
 
 use crate::Result;

@@ -5,18 +5,18 @@
 //! they come to everybody. Unit and integration tests are run, examples in the documentation are not.
 
 use super::bugs::{SUITES, Suite};
-use super::{Found, copy, findings, keep};
+use super::{Found, copy, findings, keep, process};
 use crate::Result;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const START: &str = "<!-- table: cargo xtask corpus --suites -->\n";
 const HEAD: &str = "\
-| crate | tests | end differently | seconds native | seconds checked | times | seconds of the check | events | findings: high, medium |
-|---|---|---|---|---|---|---|---|---|
+| crate | tests | end differently | seconds native | seconds checked | times | seconds of the check | MB of the check | events | findings: high, medium |
+|---|---|---|---|---|---|---|---|---|---|
 ";
 /// Recordings are kept small.
 const MEMORY: &str = "300M";
@@ -41,7 +41,7 @@ pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> 
         print!("{row}");
         table.push_str(&row);
     }
-    writeln!(table, "\nHigh findings:\n\n{high}")?;
+    writeln!(table, "\nFindings:\n\n{high}")?;
     if names.is_empty() {
         keep(START, &table)?;
     }
@@ -86,7 +86,8 @@ struct Outcome {
     tests: BTreeMap<String, String>,
     /// What the test binaries say they took.
     seconds: f64,
-    whole: f64,
+    /// Whether it all ended in time.
+    in_time: bool,
 }
 
 fn one(
@@ -115,45 +116,67 @@ fn one(
             format!("{name}: {end}, {now}")
         })
         .collect();
-    let found = findings(&output)?;
+    let mut found = findings(&output)?;
+    found.sort_by(|a, b| (&a.rank, &a.function, &a.lines).cmp(&(&b.rank, &b.function, &b.lines)));
+    found.dedup_by(|a, b| (&a.rank, &a.function, &a.lines) == (&b.rank, &b.function, &b.lines));
     let count = |rank: &str| found.iter().filter(|found| found.rank == rank).count();
     for Found {
+        rank,
         function,
         lines,
         anomaly,
         ..
-    } in found.iter().filter(|found| found.rank == "high")
+    } in &found
     {
-        let line = format!("- {}: `{function}` {lines}: {anomaly}", suite.package);
+        let line = format!(
+            "- {}, {rank}: `{function}` {lines}: {anomaly}",
+            suite.package
+        );
         println!("{line}");
         writeln!(high, "{line}")?;
     }
+    let check = Check::read(&output)?;
     Ok(format!(
-        "| {} | {} | {} | {:.2} | {:.2} | {:.1} | {:.0} | {} | {}, {} |\n",
+        "| {} | {} | {} | {:.2} | {:.2} | {:.1} | {:.0} | {} | {} | {}, {} |\n",
         suite.package,
         native.tests.len(),
-        if differ.is_empty() {
-            "none".to_owned()
-        } else {
-            differ.join("; ")
+        match (checked.in_time, differ.is_empty()) {
+            (true, true) => "none".to_owned(),
+            (true, false) => differ.join("; "),
+            (false, _) => format!("not over in time; {}", differ.join("; ")),
         },
         native.seconds,
         checked.seconds,
         checked.seconds / native.seconds.max(0.01),
-        checked.whole - checked.seconds,
-        events(&output)?,
+        check.seconds,
+        check.bytes >> 20,
+        check.events,
         count("high"),
         count("medium"),
     ))
 }
 
-fn events(output: &Path) -> Result<u64> {
-    let mut events = 0;
-    for line in std::fs::read_to_string(output).unwrap_or_default().lines() {
-        let document: serde_json::Value = serde_json::from_str(line)?;
-        events += document["events"].as_u64().unwrap_or(0);
+/// What the check of all test binaries was like.
+#[derive(Default)]
+struct Check {
+    events: u64,
+    seconds: f64,
+    /// The most memory it had.
+    bytes: u64,
+}
+
+impl Check {
+    fn read(output: &Path) -> Result<Check> {
+        let mut check = Check::default();
+        for line in std::fs::read_to_string(output).unwrap_or_default().lines() {
+            let document: serde_json::Value = serde_json::from_str(line)?;
+            let number = |name: &str| document[name].as_u64().unwrap_or(0);
+            check.events += number("events");
+            check.seconds += document["seconds"].as_f64().unwrap_or(0.0);
+            check.bytes = check.bytes.max(number("peak_memory"));
+        }
+        Ok(check)
     }
-    Ok(events)
 }
 
 /// Builds and runs the unit and integration tests.
@@ -199,17 +222,10 @@ fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outco
         return Err(format!("{} does not build", suite.package).into());
     }
     let file = std::fs::File::create(&log)?;
-    let mut child = (command.stderr(file.try_clone()?).stdout(file)).spawn()?;
-    let started = Instant::now();
-    while child.try_wait()?.is_none() {
-        if started.elapsed() > TIMEOUT {
-            child.kill()?;
-            child.wait()?;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    command.stderr(file.try_clone()?).stdout(file);
+    let ended = process::run(command, TIMEOUT)?;
     let mut outcome = read(&std::fs::read_to_string(&log)?);
-    outcome.whole = started.elapsed().as_secs_f64();
+    outcome.in_time = ended.in_time;
     Ok(outcome)
 }
 

@@ -299,6 +299,7 @@ impl Engine for Atomizer {
             | Op::AtomicLoad(var)
             | Op::AtomicStore(var)
             | Op::AtomicRmw(var)
+            | Op::AtomicSwap(var)
             | Op::AtomicRmwFailed(var)
                 if !quiet =>
             {
@@ -404,7 +405,7 @@ fn describe(op: Op, names: &Names) -> String {
                 names.var_name(x)
             )
         }
-        Op::Write(x) | Op::AtomicStore(x) | Op::AtomicRmw(x) => {
+        Op::Write(x) | Op::AtomicStore(x) | Op::AtomicRmw(x) | Op::AtomicSwap(x) => {
             format!(
                 "a write of {} without an access-protecting lock",
                 names.var_name(x)

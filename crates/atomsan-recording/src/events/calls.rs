@@ -33,9 +33,13 @@
 use super::{Call, Event, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
 use crate::format::FRAME_UNIT;
-use crate::models;
+use crate::models::{self, Family};
 use crate::symbols::Frame;
 use atomsan_trace::{FunctionId, SiteId};
+use std::rc::Rc;
+
+/// An address in a function of which nothing is known.
+const UNNAMED: u64 = 0;
 
 /// Whether a function is a closure, in either way of writing its name: `f::{{closure}}`,
 /// `f::{closure#0}`.
@@ -81,6 +85,7 @@ impl Translator {
             .any(|frame| self.options.models.waits(&frame.function));
         let scopes = below.iter().any(|frame| models::scopes(&frame.function));
         let attempts = below.iter().any(|frame| models::attempts(&frame.function));
+        let precompiled = family.is_some_and(Family::is_of_std) && !self.is_called(chain, &frames);
         let place = match users {
             Some(at) => Place {
                 site: self.site(&frames[at..]),
@@ -92,6 +97,7 @@ impl Translator {
                 waits,
                 scopes,
                 attempts,
+                precompiled,
             },
             None => {
                 let caller = self.nodes[chain as usize].place;
@@ -112,11 +118,21 @@ impl Translator {
                     waits: waits || caller.waits,
                     scopes: scopes || caller.scopes,
                     attempts: attempts || caller.attempts,
+                    precompiled,
                 }
             }
         };
         self.places.insert((chain, pc), place);
         place
+    }
+
+    /// Whether frames are in the function that was called last. Otherwise they are in one that does not
+    /// say when it is called: it is not instrumented.
+    fn is_called(&mut self, chain: u32, frames: &[Frame]) -> bool {
+        let Node { code, .. } = self.nodes[chain as usize];
+        let called = self.symbols.frames(code);
+        let function = |frames: &[Frame]| frames.last().map(|frame| Rc::clone(&frame.function));
+        chain != ROOT && (code == UNNAMED || function(frames) == function(&called))
     }
 
     /// The user's functions among the frames that are inlined into the last one.
@@ -222,6 +238,7 @@ impl Translator {
         let node = self.calls(slot);
         let node = self.node_id(Node {
             function: None,
+            code: UNNAMED,
             ..self.nodes[node as usize]
         });
         if let Some(more) = count.checked_sub(1) {

@@ -2,6 +2,8 @@
 
 use crate::{document, sources};
 use atomsan_report::{Document, Rank, Report, Sources, explain, html, junit, sarif, terminal};
+use proptest::prelude::*;
+use unicode_width::UnicodeWidthStr as _;
 
 /// In Rust, C and C++.
 const PROGRAMS: [&str; 7] = [
@@ -47,14 +49,65 @@ fn terminal_with_source() {
     }
 }
 
-/// What a person sees of names and widths in any of them.
+/// The first line that is too long. What cannot be broken is the path in the line that says where, as in
+/// rustc: it is there to be clicked at.
+fn too_long(text: &str, width: usize) -> Option<&str> {
+    text.lines().find(|line| {
+        let place = line.trim_start();
+        let place = place.starts_with("--> ") || place.starts_with("::: ");
+        line.width() > width && !place
+    })
+}
+
 #[test]
-fn the_terminal_is_wide_enough() {
-    for (name, width) in PROGRAMS.iter().flat_map(|name| [(name, 100), (name, 80)]) {
-        let text = all_text(name, &sources(), width);
-        let long = text.lines().find(|line| line.chars().count() > width);
-        assert_eq!(long, None, "{name} at {width}");
-        assert!(!text.contains("0x"), "no addresses: {text}");
+fn no_line_is_longer_than_the_terminal_is_wide() {
+    let (with, without) = (sources(), Sources::default());
+    for name in PROGRAMS {
+        for width in 40..=140 {
+            for sources in [&with, &without] {
+                let text = all_text(name, sources, width);
+                assert_eq!(too_long(&text, width), None, "{name} at {width}:\n{text}");
+                assert!(!text.contains("0x"), "no addresses: {text}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever the names and the source lines are, as long as a line's indentation leaves room.
+    #[test]
+    fn no_line_is_longer_than_the_terminal_is_wide_with_any_names(
+        width in 40usize..=140,
+        names in prop::collection::vec("[a-z:<>_ 漢é]{1,90}", 4),
+        lines in prop::collection::vec("(\t| ){0,5}[a-z(){};. 漢\t]{0,160}", 30),
+        seen in prop::collection::vec(1u32..30, 3),
+        above in prop::sample::select(vec![0, 90, 990, 99_990]),
+        anomaly in prop::sample::select(atomsan_report::explain::ALL.iter().map(|one| one.code).collect::<Vec<_>>()),
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("odd.rs"), "\n".repeat(above) + &lines.join("\n")).unwrap();
+        let seen: Vec<u32> = seen.iter().map(|line| line + above as u32).collect();
+        let mut report = document("withdraw-wrong").findings.remove(0);
+        report.anomaly = anomaly.to_owned();
+        report.culprit.function = Some(names[0].clone());
+        report.culprit.file = Some("odd.rs".to_owned());
+        report.culprit.lines = vec![seen[0], seen[2]];
+        report.notes.push(names[3].clone());
+        for transaction in &mut report.transactions {
+            transaction.thread.clone_from(&names[1]);
+        }
+        for (step, line) in report.witness.iter_mut().zip(&seen) {
+            step.thread.clone_from(&names[1]);
+            step.target = Some(names[2].clone());
+            step.place.function = report.culprit.function.clone();
+            step.place.file = Some("odd.rs".to_owned());
+            step.place.line = Some(*line);
+            step.stack.clear();
+        }
+        let text = text(&report, &Sources::under(folder.path()), width);
+        prop_assert_eq!(too_long(&text, width), None, "{} columns:\n{}", width, text);
     }
 }
 
@@ -66,10 +119,8 @@ fn terminal_without_source() {
 
 #[test]
 fn a_narrow_terminal() {
-    let text = all_text("withdraw-wrong", &sources(), 72);
-    insta::assert_snapshot!("terminal-narrow", text);
-    let long = text.lines().find(|line| line.chars().count() > 80);
-    assert_eq!(long, None);
+    let widths = [72, 56, 40].map(|width| all_text("withdraw-wrong", &sources(), width));
+    insta::assert_snapshot!("terminal-narrow", widths.concat());
 }
 
 /// The lines are what they were when the program was checked, whatever has become of the file.

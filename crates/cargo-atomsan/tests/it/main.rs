@@ -8,6 +8,7 @@ mod ci;
 mod compilers;
 mod config;
 mod harmless;
+mod kept;
 mod limits;
 mod living;
 mod names;

@@ -1,0 +1,359 @@
+//! What each record means.
+//!
+//! Calls, memory and names are dealt with where they belong; accesses to what only one thread touches
+//! are nothing. An access in an implementation of synchronisation is a step of that
+//! ([`crate::models`]), or nothing; any other one is an access to variables. All the rest is what
+//! the runtime saw of libc and annotations.
+//!
+//! # What is initialised once
+//!
+//! The initialisation of a C++ static, of a Rust `OnceLock`, by `pthread_once`, is before every use
+//! in every schedule. No event says that, so that engines which look at other schedules would
+//! take it for a conflict; the accesses of an initialiser are left out.
+
+use super::{Place, TOUCHED, Thread, Translator};
+use crate::file::Record;
+use crate::format::{GUARD, Kind};
+use crate::models::{Change, Family, Step};
+use atomsan_trace::{Op, SiteId, VarId};
+use std::ops::Range;
+
+impl Translator {
+    /// Translates a record.
+    pub fn record(&mut self, slot: usize, record: &Record) {
+        if matches!(record.kind, Kind::ThreadStart | Kind::Continue) || self.threads.len() <= slot {
+            self.start_thread(slot, record);
+        }
+        let chain = self.calls(slot);
+        match record.kind {
+            Kind::Enter => return self.enter(slot, record),
+            Kind::Exit => return self.exit(slot),
+            Kind::Unnamed => return self.unnamed(slot, record.subject),
+            Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
+            Kind::Alloc | Kind::Free => return self.memory(slot, record),
+            Kind::Member => return self.member(slot, record),
+            Kind::ThreadName => {
+                self.name_thread(record);
+                return;
+            }
+            Kind::Initialise => {
+                let site = self.place(chain, record.pc()).site;
+                return self.note_initialised(record.subject, site);
+            }
+            _ => {}
+        }
+        if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
+            self.end_scope(slot, chain, record);
+        }
+        let range = record.range();
+        // What one thread has to itself is not worth a look at the line tables.
+        if range
+            .as_ref()
+            .is_some_and(|range| !self.cells.is_shared(range))
+        {
+            return;
+        }
+        let place = self.place(chain, record.pc());
+        self.settle(slot, place, record);
+        self.threads[slot].attempting = place.attempts;
+        if place.waits {
+            self.split(slot, place.site);
+        }
+        match range {
+            Some(range) => self.touch(slot, place, record, range),
+            None => self.synchronise(slot, place, record),
+        }
+    }
+
+    /// Memory that threads share is accessed.
+    fn touch(&mut self, slot: usize, place: Place, record: &Record, range: Range<u64>) {
+        let Place { site, family, .. } = place;
+        if let Some((inner, outer)) = place.step {
+            // What a slow path does after the first operation of an unlock is not another one.
+            let step = match outer {
+                Step::Unlock(_) => inner,
+                _ => outer,
+            };
+            self.step(slot, site, record, step);
+            // A condition lets go of the lock, and has it again before it returns; it may be
+            // handed over without any operation on the lock.
+            if let (Step::Unlock(Change::Release), true) = (step, place.waits) {
+                self.split(slot, site);
+                self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
+            }
+            return;
+        }
+        match (family, record.kind) {
+            (Some(family), Kind::AtomicRmw) => {
+                if let Some(change) = family.change(record.extra[0], record.extra[1]) {
+                    self.change(slot, site, record.subject, change);
+                }
+                return;
+            }
+            (Some(_), _) => return,
+            (None, Kind::AtomicLoad) if self.guards.contains(&record.subject) => {
+                if record.extra[0] & 1 != 0 {
+                    self.change(slot, site, record.subject, Change::AcquireShared);
+                    self.change(slot, site, record.subject, Change::ReleaseShared);
+                }
+                return;
+            }
+            _ if self.cells.atomics().is_harmless(record.position) => return,
+            // Nobody can get in between, in any schedule: all others wait.
+            _ if self.threads[slot].initialising > 0 => return,
+            _ => {}
+        }
+        if let Some(change) = self.cells.atomics().own_lock(record) {
+            if let Some(change) = change {
+                self.change(slot, site, record.subject, change);
+            }
+            return;
+        }
+        if record.kind == Kind::AtomicLoad && self.spinning.contains(&place.location) {
+            self.split(slot, site);
+        }
+        let op: fn(VarId) -> Op = match record.kind {
+            Kind::Read | Kind::ReadRange => Op::Read,
+            Kind::Write | Kind::WriteRange => Op::Write,
+            Kind::AtomicLoad => Op::AtomicLoad,
+            Kind::AtomicStore => Op::AtomicStore,
+            Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
+                Op::AtomicRmwFailed
+            }
+            Kind::AtomicRmw if record.detail() == 0 => Op::AtomicSwap,
+            Kind::AtomicRmw => Op::AtomicRmw,
+            _ => Op::AtomicRmwFailed,
+        };
+        self.access(slot, site, record.position, range, op);
+    }
+
+    /// Threads wait for each other, start each other, or say something of themselves.
+    fn synchronise(&mut self, slot: usize, place: Place, record: &Record) {
+        let Place { site, family, .. } = place;
+        if record.kind == Kind::Yield {
+            // A lock that spins is not the user's yield.
+            if family.is_none() {
+                self.split(slot, site);
+            }
+            return;
+        }
+        if record.detail() == GUARD {
+            self.guards.insert(record.subject);
+            let initialising = &mut self.threads[slot].initialising;
+            *initialising = match record.kind {
+                Kind::Acquire | Kind::AcquireShared => *initialising + 1,
+                _ => initialising.saturating_sub(1),
+            };
+        }
+        if family == Some(Family::Opaque) {
+            match record.kind {
+                Kind::Wait | Kind::Arrive => return self.split(slot, site),
+                Kind::Fork | Kind::Join => {}
+                Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
+                    if self.is_lent(slot, record) => {}
+                _ => return,
+            }
+        }
+        // What is locked there is let go of there too, and nothing says so.
+        if place.precompiled && record.detail() != GUARD {
+            match record.kind {
+                Kind::Wait => return self.split(slot, site),
+                Kind::Acquire | Kind::AcquireShared | Kind::Woken => return,
+                _ => {}
+            }
+        }
+        let op = match record.kind {
+            // Nobody expects to be alone from a thread's start to its end.
+            Kind::Fork => {
+                let child = self.thread_id(record.subject);
+                if place.scopes {
+                    let depth = self.threads[slot].stack.len();
+                    self.threads[slot].scoped.push((depth, record.subject));
+                }
+                self.emit(slot, site, Op::Fork(child));
+                return self.split(slot, site);
+            }
+            Kind::Join => {
+                self.split(slot, site);
+                Op::Join(self.thread_id(record.subject))
+            }
+            Kind::Begin => return self.begin(slot, site, record),
+            Kind::End => return self.end(slot, site),
+            // What is given back because another lock was not free has never been held.
+            Kind::Acquire if place.attempts => {
+                self.threads[slot].attempted.push((record.subject, site));
+                return;
+            }
+            Kind::Release if place.attempts && self.give_up(slot, record.subject) => return,
+            Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
+            Kind::Release => return self.change(slot, site, record.subject, Change::Release),
+            Kind::AcquireShared => {
+                return self.change(slot, site, record.subject, Change::AcquireShared);
+            }
+            Kind::ReleaseShared => {
+                return self.change(slot, site, record.subject, Change::ReleaseShared);
+            }
+            Kind::Wait => Op::Wait(self.lock(record.subject)),
+            Kind::Woken => Op::Woken(self.lock(record.subject)),
+            Kind::Notify => Op::Notify(self.lock_called(record.subject, "condition")),
+            Kind::Arrive => Op::Arrive(self.lock_called(record.subject, "barrier")),
+            Kind::Leave => Op::Leave(self.lock_called(record.subject, "barrier")),
+            _ => return,
+        };
+        self.emit(slot, site, op);
+    }
+
+    /// An atomic operation in a function of a lock that is known by its name.
+    fn step(&mut self, slot: usize, site: SiteId, record: &Record, step: Step) {
+        let lock = record.subject;
+        match step {
+            // The first operation is on the lock itself; others may be on what threads wait in.
+            Step::Lock(change) => {
+                let acquiring = &mut self.threads[slot].acquiring;
+                acquiring.get_or_insert((lock, site, change));
+            }
+            Step::TryLock(change) if record.kind == Kind::AtomicRmw => {
+                self.change(slot, site, lock, change);
+            }
+            Step::Unlock(change) if record.kind != Kind::AtomicLoad => {
+                self.change(slot, site, lock, change);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether an implementation lets go of a lock that its caller holds, as a condition does while
+    /// it waits, or takes it again.
+    fn is_lent(&mut self, slot: usize, record: &Record) -> bool {
+        let Some(&lock) = self.locks.get(&record.subject) else {
+            return false;
+        };
+        let Thread { held, lent, .. } = &mut self.threads[slot];
+        if matches!(record.kind, Kind::Release | Kind::ReleaseShared) {
+            let is_held = held.contains(&lock);
+            if is_held {
+                lent.push(lock);
+            }
+            return is_held;
+        }
+        let at = lent.iter().position(|&other| other == lock);
+        at.map(|at| lent.swap_remove(at)).is_some()
+    }
+
+    /// Gives back a lock that was taken in the same attempt to take several.
+    fn give_up(&mut self, slot: usize, lock: u64) -> bool {
+        let attempted = &mut self.threads[slot].attempted;
+        let at = attempted.iter().position(|&(other, _)| other == lock);
+        at.map(|at| attempted.remove(at)).is_some()
+    }
+
+    fn start_thread(&mut self, slot: usize, record: &Record) {
+        if self.threads.len() <= slot {
+            self.threads.resize_with(slot + 1, Thread::default);
+        }
+        // What was open before a gap has been left in it, for all we know.
+        if record.kind == Kind::Continue {
+            self.leave_all(slot);
+        }
+        let id = self.thread_id(record.subject);
+        let [low, size] = record.extra;
+        let stack = low..low.saturating_add(size);
+        self.threads[slot] = Thread {
+            id,
+            stack_end: stack.end,
+            ..Thread::default()
+        };
+        if record.kind == Kind::ThreadStart {
+            self.renew(&stack);
+        }
+        self.note_stack(slot, record.subject, &stack);
+    }
+
+    /// A scope of threads ends when its count of them has become 0. They are joined by that, though
+    /// nobody calls `join`.
+    fn end_scope(&mut self, slot: usize, chain: u32, record: &Record) {
+        if self.threads[slot].scoped.is_empty() {
+            return;
+        }
+        let place = self.place(chain, record.pc());
+        if !place.scopes {
+            return;
+        }
+        let depth = self.threads[slot].stack.len();
+        self.split(slot, place.site);
+        while let Some((_, child)) = self.threads[slot].scoped.pop_if(|(at, _)| *at >= depth) {
+            if let Some(survey) = &mut self.survey {
+                survey.join(slot, child);
+            }
+            let child = self.thread_id(child);
+            self.emit(slot, place.site, Op::Join(child));
+        }
+    }
+
+    /// Memory comes to life or dies. It is an object if threads share some of it.
+    fn memory(&mut self, slot: usize, record: &Record) {
+        let Some(range) = record.range() else {
+            return;
+        };
+        while let Some((&lock, _)) = self.locks.range(range.clone()).next() {
+            self.locks.remove(&lock);
+        }
+        self.annotations.renew(&range);
+        let shared = self.cells.is_shared(&range);
+        if !shared && !self.houses_lock(&range) {
+            return;
+        }
+        let chain = self.calls(slot);
+        let Place { site, step, .. } = self.place(chain, record.pc());
+        if record.kind == Kind::Free && step.is_none() {
+            let vars = self.cells.live(&range);
+            self.free(slot, site, record.position, &vars);
+        }
+        self.renew(&range);
+        if step.is_some() {
+            return;
+        }
+        if record.kind == Kind::Free {
+            if let Some(object) = self.forget_block(range.start) {
+                self.emit(slot, site, Op::Free(object));
+            }
+        } else if let Some(object) = self.note_block(&range, (chain, record.pc()), site, shared) {
+            self.emit(slot, site, Op::Alloc(object));
+        }
+    }
+
+    /// Variables end with their memory. That is a write if it was still in use, for all we know. What
+    /// the thread has accessed itself on the way has let it come that far, and nobody gets in between.
+    fn free(&mut self, slot: usize, site: SiteId, position: u64, vars: &[VarId]) {
+        if let Some(survey) = &mut self.survey {
+            if survey.free(slot, vars) {
+                self.freed_in_use.insert(position);
+            }
+        } else if self.findings.freed_in_use.contains(position) {
+            for &var in vars {
+                let touched = &self.threads[slot].touched;
+                let own = touched.len() == TOUCHED || touched.contains(&var);
+                if !own && !self.findings.handed_over.contains(var) {
+                    self.emit(slot, site, Op::Write(var));
+                }
+            }
+        }
+    }
+
+    /// Memory is new: its variables so far are not accessed any more.
+    fn renew(&mut self, range: &Range<u64>) {
+        let survey = &mut self.survey;
+        self.cells.renew(range, |var| {
+            if let Some(survey) = survey {
+                survey.forget(var);
+            }
+        });
+    }
+
+    pub(super) fn note_spins(&mut self, at: &[u64]) {
+        for &pc in at {
+            let location = self.location(pc);
+            self.spinning.insert(location);
+        }
+    }
+}

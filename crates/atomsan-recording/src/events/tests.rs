@@ -1,0 +1,92 @@
+//! Recordings written by hand, of programs whose functions have names.
+
+use super::Translator;
+use crate::Options;
+use crate::cells::Cells;
+use crate::file::tests::Builder;
+use crate::format::{Kind, first_word, second_word};
+use crate::order::Order;
+use crate::symbols::Symbols;
+use atomsan_trace::Op;
+
+/// The operations of one thread that a recording becomes, calls left out; each record is a kind, a
+/// subject and a program counter.
+fn operations(places: &[(u64, &str, &[&str])], records: &[(Kind, u64, u64)]) -> Vec<Op> {
+    let mut builder = Builder::default();
+    builder.push(0, &[first_word(Kind::ThreadStart, 0, 1), 0, 0, 0]);
+    for &(kind, subject, pc) in records {
+        builder.push(0, &[first_word(kind, 0, subject), second_word(0, pc)]);
+    }
+    let recording = builder.build();
+    let (symbols, cells) = (Symbols::of_places(places), Cells::new(&recording));
+    let mut translator = Translator::new(symbols, cells, Options::default());
+    for (slot, record) in Order::new(&recording) {
+        translator.record(slot, &record);
+    }
+    let events = translator.take().events;
+    let operations = events.iter().map(|event| event.op);
+    operations
+        .filter(|op| !matches!(op, Op::Enter(_) | Op::Exit(_)))
+        .collect()
+}
+
+/// Rust's standard library comes precompiled, and only the contended half of its locks is seen: whoever
+/// starts two threads at once may see one of them take a lock that it never lets go of.
+#[test]
+fn what_is_locked_in_precompiled_code() {
+    const LOCK: &str = "std::sys::sync::mutex::futex::Mutex::lock";
+    let places: [(u64, &str, &[&str]); 5] = [
+        (1, "/home/user/main.rs", &["user::main"]),
+        (
+            2,
+            "/rustc/mutex.rs",
+            &["std::sync::poison::mutex::Mutex<T>::lock"],
+        ),
+        (
+            3,
+            "/rustc/mutex.rs",
+            &[LOCK, "std::sync::poison::mutex::Mutex<T>::lock"],
+        ),
+        (
+            4,
+            "/rustc/mutex.rs",
+            &[
+                LOCK,
+                "std::sys::pal::unix::stack_overflow::imp::make_handler",
+            ],
+        ),
+        (
+            5,
+            "/rustc/condvar.rs",
+            &["std::sync::barrier::Barrier::wait"],
+        ),
+    ];
+    let enter = |call, code| (Kind::Enter, call, code);
+    let locked = |pc| (Kind::Acquire, 0x1000, pc);
+    let is_locked = |records: &[(Kind, u64, u64)]| {
+        let operations = operations(&places, records);
+        operations
+            .iter()
+            .any(|op| matches!(op, Op::Acquire(_) | Op::Woken(_)))
+    };
+    assert!(!is_locked(&[locked(4)]), "before anything of the program's");
+    assert!(
+        !is_locked(&[enter(9, 1), locked(4)]),
+        "called by the program"
+    );
+    assert!(
+        is_locked(&[enter(9, 1), enter(1, 2), locked(3)]),
+        "compiled with the program"
+    );
+    assert!(
+        is_locked(&[enter(9, 1), locked(1)]),
+        "by the program itself"
+    );
+    let waits = [
+        enter(9, 1),
+        (Kind::Wait, 0x1000, 5),
+        (Kind::Woken, 0x1000, 5),
+    ];
+    assert!(!is_locked(&waits), "waiting");
+    assert_eq!(operations(&places, &waits), [Op::Yield]);
+}
