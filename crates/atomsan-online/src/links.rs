@@ -8,8 +8,8 @@
 //!
 //! The clocks of all threads are looked at first, and the logs are read afterwards. An edge is
 //! written before the clock moves on, so all edges into transactions that were over by then have
-//! been read; an edge that leads out of one may come later, from a thread that was interrupted while
-//! it wrote it. A cycle through a transaction that is over needs an edge into it that is there
+//! been read; an edge that leads out of one may come at any time, when somebody uses what it has used
+//! last. A cycle through a transaction that is over needs an edge into it that is there
 //! already. So what no transaction reaches that may still get edges is dropped, and what comes later
 //! out of it leads nowhere. Edges into a unary transaction come at its beginning: once the clock is
 //! there, they have been read.
@@ -271,9 +271,10 @@ impl Links {
         }
     }
 
-    /// Whether a slot has a transaction that may be in a cycle, with a number in this range.
-    pub(crate) fn has_any(&self, slot: usize, clocks: std::ops::RangeInclusive<u64>) -> bool {
+    /// Whether a slot has a transaction that may be in a cycle, up to this number. Later ones may get
+    /// an edge that leads out of them at any time, and there is a way to them from that one.
+    pub(crate) fn has_any(&self, slot: usize, until: u64) -> bool {
         let nodes = self.slots.get(slot);
-        nodes.is_some_and(|nodes| nodes.range(clocks).next().is_some())
+        nodes.is_some_and(|nodes| nodes.range(..=until).next().is_some())
     }
 }

@@ -6,9 +6,9 @@
 //! in the ring that `format` describes.
 
 use atomsan_recording::format::{
-    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS,
-    CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
-    SLOTS, call, entry, header,
+    CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
+    ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, SLOT_ENTRIES, SLOTS, call, entry,
+    header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,6 +17,8 @@ use std::path::Path;
 
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
+/// Where it says whether it has the origin of something.
+const CHUNK_ORIGINS: u64 = std::mem::offset_of!(ChunkHeader, origins) as u64;
 
 /// The log of one slot, as far as it has been read.
 #[derive(Debug, Default)]
@@ -62,6 +64,8 @@ pub(crate) struct Live {
     fields: (usize, usize),
     logs: Vec<Log>,
     returned: u64,
+    /// How many numbers the ring of chunks has.
+    ring: u64,
     buffer: Vec<u8>,
 }
 
@@ -69,14 +73,19 @@ impl Live {
     /// The recording in a file; `None` if its process has not written its header yet.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Live>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let live = Live {
+        let mut live = Live {
             file,
             fields: (entry::POSITION, entry::FIRST_CHUNK),
             logs: Vec::new(),
             returned: 0,
+            ring: 1,
             buffer: Vec::new(),
         };
-        Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
+        if live.word(header::MAGIC as u64)? != MAGIC {
+            return Ok(None);
+        }
+        live.ring = live.word(header::RING as u64)?.max(1);
+        Ok(Some(live))
     }
 
     /// The logs are those of edges between transactions.
@@ -246,22 +255,34 @@ impl Live {
         Ok((words(before), words(records)))
     }
 
-    /// The place in the table of the call that the program has asked for at this turn, if it has.
-    pub(crate) fn asked(&self, turn: u64) -> io::Result<Option<usize>> {
-        let at = ASKED_LIST as u64 + turn % CALLS_LEN as u64 * 8;
-        Ok((self.word(at)? as usize).checked_sub(1))
+    /// Whether a chunk says where something was allocated or initialised.
+    pub(crate) fn has_origins(&self, chunk: &ChunkAt) -> io::Result<bool> {
+        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? != 0)
     }
 
-    /// The call at a place of the table: where it is, and what is called.
-    pub(crate) fn call(&self, at: usize) -> io::Result<(u64, u64)> {
-        let at = (CALLS + at % CALLS_LEN * CALL_SIZE) as u64;
+    /// The position up to which a chunk is written.
+    pub(crate) fn written(&self, slot: usize, chunk: &ChunkAt) -> u64 {
+        let end = chunk.position + (CHUNK_UNIT - CHUNK_HEADER_SIZE) as u64 - chunk.snapshot;
+        self.logs[slot].written.min(end)
+    }
+
+    /// The call that the program has asked for at this turn, if it has: where it is, and what is
+    /// called.
+    pub(crate) fn call(&self, turn: u64) -> io::Result<Option<(u64, u64)>> {
+        let Some(at) = call_at(turn) else {
+            return Ok(None);
+        };
+        // It is written last.
+        let function = self.word(at + call::FUNCTION as u64)?;
         let from = self.word(at + call::CALL as u64)?;
-        Ok((from, self.word(at + call::FUNCTION as u64)?))
+        Ok((function != 0).then_some((from, function)))
     }
 
     /// Answers for a call.
-    pub(crate) fn answer(&self, at: usize, (answer, inlined): (u64, u64)) -> io::Result<()> {
-        let at = (CALLS + at * CALL_SIZE) as u64;
+    pub(crate) fn answer(&self, turn: u64, (answer, inlined): (u64, u64)) -> io::Result<()> {
+        let Some(at) = call_at(turn) else {
+            return Ok(());
+        };
         let inlined = inlined.to_le_bytes();
         self.file
             .write_all_at(&inlined, at + call::INLINED as u64)?;
@@ -381,7 +402,7 @@ impl Live {
     /// Gives a chunk back to the program.
     pub(crate) fn give_back(&mut self, chunk: u64) -> io::Result<()> {
         let number = (chunk - HEADER_SIZE as u64) / CHUNK_UNIT as u64 + 1;
-        let at = RETURNED_RING as u64 + self.returned % RING_LEN as u64 * 8;
+        let at = RETURNED_RING as u64 + self.returned % self.ring * 8;
         self.returned += 1;
         self.file.write_all_at(&number.to_le_bytes(), at)
     }
@@ -395,6 +416,11 @@ impl Log {
             self.read
         }
     }
+}
+
+/// Where a call is.
+fn call_at(turn: u64) -> Option<u64> {
+    (turn < CALLS_LEN as u64).then(|| CALLS as u64 + turn * CALL_SIZE as u64)
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -29,7 +29,7 @@ extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
     let number = start::new_thread_number();
     let position = thread.work(|| {
         thread.append_step(Kind::Fork, number, pc);
-        thread.position()
+        thread.position_of_step()
     });
     let parent = position.map(|position| (thread.slot.get(), position));
     // Where its stack is going to be is not known.
@@ -49,7 +49,7 @@ unsafe extern "C-unwind" fn switch_to(fiber: *const Thread, flags: u32, pc: u64)
     if let Some(thread) = thread::current()
         && flags & NO_SYNC == 0
     {
-        let position = thread.position();
+        let position = thread.position_of_step();
         next.work(|| next.after_position(thread.slot.get(), position));
     }
     resume(next);

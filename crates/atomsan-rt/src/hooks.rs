@@ -62,8 +62,9 @@ unsafe extern "C-unwind" fn fill(to: *mut u8, byte: i32, len: usize, pc: u64) ->
     to
 }
 
-/// Defines hooks of aligned accesses of up to 8 bytes. Where nothing is logged, a read of what has no
-/// owner is settled here too, if the thread is after the position in the word.
+/// Defines hooks of aligned accesses of up to 8 bytes. Where nothing is logged, two things more are
+/// settled here: the owner's first access in an epoch, which renews the word; and a read of what has
+/// no owner, if the thread is after the position in the word.
 macro_rules! fast {
     ($($name:ident => $size:literal, $write:literal;)*) => {$(
         #[cfg(not(test))]
@@ -72,29 +73,40 @@ macro_rules! fast {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
-                "mov rdx, qword ptr [rip + {mask}]",
+                "mov r9, qword ptr [rip + {mask}]",
                 "mov rax, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-                "and rdx, rdi",
+                "and r9, rdi",
                 "mov ecx, edi",
-                "add rdx, qword ptr [rip + {base}]",
+                "add r9, qword ptr [rip + {base}]",
                 "and ecx, 7",
                 "lea r8, [rip + {masks} + {offset}]",
-                "mov rdx, qword ptr [rdx]",
+                "mov rdx, qword ptr [r9]",
                 "xor rdx, qword ptr fs:[rax + 8]",
                 "test rdx, qword ptr [r8 + 8 * rcx]",
                 "jne 2f",
                 "ret",
                 "2:",
-                ".if {write}",
-                ".else",
                 "cmp byte ptr [rip + {order_only}], 0",
                 "je 3f",
+                "movabs rcx, {owner}",
+                "test rdx, rcx",
+                "jne 4f",
+                "movabs rcx, {epoch}",
+                "and rcx, rdx",
+                "xor rdx, qword ptr fs:[rax + 8]",
+                "xor rdx, rcx",
+                "mov qword ptr [r9], rdx",
+                "ret",
+                "4:",
+                ".if {write}",
+                ".else",
                 "xor rdx, qword ptr fs:[rax + 8]",
                 "mov rcx, rdx",
                 "shr rcx, 48",
                 "sub ecx, 0x4000",
                 "cmp ecx, 0x3fff",
                 "ja 3f",
+                "mov r8d, dword ptr fs:[rax + 10]",
                 "mov rax, qword ptr fs:[rax]",
                 "cmp rax, 1",
                 "jbe 3f",
@@ -102,9 +114,13 @@ macro_rules! fast {
                 "shr rdx, 17",
                 "cmp qword ptr [rax + 8 * rcx + {known}], rdx",
                 "jb 3f",
+                "mov ecx, edi",
+                "shr ecx, 3",
+                "and ecx, {seen_last}",
+                "mov dword ptr [rax + 4 * rcx + {seen}], r8d",
                 "ret",
-                "3:",
                 ".endif",
+                "3:",
                 "mov rsi, qword ptr [rsp]",
                 "jmp {handler}",
                 mask = sym shadow::MASK,
@@ -113,7 +129,11 @@ macro_rules! fast {
                 offset = const ownership::masks_offset($size, $write),
                 write = const $write as usize,
                 order_only = sym ownership::ORDER_ONLY,
+                owner = const if $write { ownership::OWNER_WRITES } else { ownership::OWNER_READS },
+                epoch = const ownership::EPOCH,
                 known = const offset_of!(Thread, known),
+                seen = const offset_of!(Thread, seen),
+                seen_last = const thread::SEEN - 1,
                 handler = sym plain::<$size, $write>,
             )
         }

@@ -11,6 +11,12 @@
 //! - so it is for any two atomic operations on one place of which one writes, and the values fit;
 //! - edges make no circle, no thread waits for ever, and no chunk has two owners.
 //!
+//! Where the program knows its transactions ([`linked`]), whether it logs its accesses or not:
+//!
+//! - of two accesses that conflict, and that the program orders, the first one's transaction comes
+//!   first by edges and by the order of each thread; and so do those that hold a lock;
+//! - transactions that take one lock once, in turns, are in no circle.
+//!
 //! Synchronisation that the runtime does not see ([`Actor::alone`]) leaves the whole order of the
 //! data to the data's own words. There, no two threads use a granule at once, because an owner's
 //! plain store may undo a neighbour's or another reader's taking of it (see [`crate::ownership`]);
@@ -18,16 +24,19 @@
 //!
 //! A schedule is sequentially consistent: a missing `Release` or `Acquire` is not found here.
 
+mod linked;
 mod recorded;
 mod truth;
 
-use crate::format::{CHUNK_UNIT, Kind, MAGIC, header};
+use crate::format::{CHUNK_UNIT, Kind, LOW, MAGIC, header};
 use crate::ownership::{self, Outcome};
 use crate::recording::Chunk;
+use crate::start::Logs;
 use crate::thread::{self, Thread};
 use crate::{recording, shadow, start, sync};
 use core::sync::atomic::Ordering;
-use recorded::{Logs, Place};
+use linked::Links;
+use recorded::{Logs as Recorded, Place};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Mutex, RwLock};
@@ -51,6 +60,24 @@ const fn variable(number: usize) -> usize {
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 const CHUNKS: usize = 24;
 
+/// What is recorded of the program, and the edges between its transactions.
+static LINKS: std::sync::Mutex<Links> = std::sync::Mutex::new(Links(Vec::new()));
+
+/// A record of an edge between transactions: it goes here and not into a log.
+pub(crate) fn notes_link(slot: u32, words: &[u64]) -> bool {
+    LINKS.lock().unwrap().add(slot, words);
+    true
+}
+
+fn record(logs: Logs) {
+    start::set_logs(logs);
+    thread::forget_all();
+    match logs {
+        Logs::Edges => ownership::log_no_accesses(),
+        _ => ownership::log_accesses(),
+    }
+}
+
 fn start_recording() {
     if recording::counter(header::MAGIC).load(Ordering::Relaxed) == MAGIC {
         return;
@@ -66,10 +93,21 @@ fn start_recording() {
 
 /// Runs `program` under so many schedules, the half of them at random.
 fn explore(schedules: usize, program: impl Fn() + Send + Sync + 'static) {
+    explore_with(Logs::All, schedules, program);
+}
+
+/// The same while the program knows its transactions; a third of the schedules without logs.
+fn explore_transactions(schedules: usize, program: impl Fn() + Clone + Send + Sync + 'static) {
+    explore_with(Logs::Transactions, schedules * 2 / 3, program.clone());
+    explore_with(Logs::Edges, schedules / 3, program);
+}
+
+fn explore_with(logs: Logs, schedules: usize, program: impl Fn() + Send + Sync + 'static) {
     let _alone = ONE_AT_A_TIME
         .lock()
         .unwrap_or_else(|dead| dead.into_inner());
     start_recording();
+    record(logs);
     let program = Arc::new(program);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
@@ -99,12 +137,13 @@ unsafe impl Send for Actor {}
 /// A thread that was started: its name, and the end of its log.
 type Child = shuttle::thread::JoinHandle<(usize, u32, u64)>;
 
-/// Runs a program of `first`, and compares what happened with the logs.
-fn run(first: impl FnOnce(&Actor)) {
+/// Runs a program of `first`, and compares what happened with the logs and the edges; the edges.
+fn run(first: impl FnOnce(&Actor)) -> Links {
     let since: HashMap<u32, u64> = (1..64)
         .map(|slot| (slot, thread::position_of(slot)))
         .collect();
     shadow::reset(MEMORY, MEMORY_SIZE);
+    LINKS.lock().unwrap().0.clear();
     let truth = Arc::new(std::sync::Mutex::new(Truth::default()));
     let actor = Actor {
         thread: thread::register(start::new_thread_number(), None, no_stack).unwrap(),
@@ -113,9 +152,37 @@ fn run(first: impl FnOnce(&Actor)) {
     };
     first(&actor);
     actor.thread.end();
-    let logs = Logs::read(&since);
-    compare(&truth.lock().unwrap().accesses, &logs);
-    logs.replay_values();
+    let truth = truth.lock().unwrap();
+    if !ownership::is_order_only() {
+        let logs = Recorded::read(&since);
+        compare(&truth.accesses, &logs);
+        logs.replay_values();
+    }
+    let links = std::mem::take(&mut *LINKS.lock().unwrap());
+    if start::logs() != Logs::All {
+        compare_transactions(&truth.accesses, &links);
+        compare_transactions(&truth.holds, &links);
+    }
+    links
+}
+
+fn compare_transactions(accesses: &[Access], links: &Links) {
+    for (index, second) in accesses.iter().enumerate() {
+        for first in &accesses[..index] {
+            let ordered = first.happens_before(second) && first.thread != second.thread;
+            if ordered && first.conflicts_with(second) {
+                assert!(
+                    links.is_before(first.transactions[0], second.transactions[1]),
+                    "transactions are not in order: {} in {:?}, then {} in {:?}; {:?}",
+                    show(first),
+                    first.transactions,
+                    show(second),
+                    second.transactions,
+                    links.0,
+                );
+            }
+        }
+    }
 }
 
 fn no_stack() -> (usize, usize) {
@@ -123,7 +190,7 @@ fn no_stack() -> (usize, usize) {
 }
 
 /// The record that stands for a byte of an access.
-fn record_of(access: &Access, byte: usize, logs: &Logs) -> Place {
+fn record_of(access: &Access, byte: usize, logs: &Recorded) -> Place {
     let (slot, from, to) = access.log;
     let log = &logs.logs[&slot];
     let fits = |index: usize| log[index].stands_for(byte, access.write, access.atomic);
@@ -156,7 +223,7 @@ fn show(access: &Access) -> String {
     )
 }
 
-fn compare(accesses: &[Access], logs: &Logs) {
+fn compare(accesses: &[Access], logs: &Recorded) {
     for (index, second) in accesses.iter().enumerate() {
         for byte in second.bytes() {
             record_of(second, byte, logs);
@@ -193,6 +260,18 @@ impl Actor {
         let mut truth = self.truth.lock().unwrap();
         let access = truth.access(self.name, address, size, write, false);
         truth.accesses[access].log = log;
+        truth.accesses[access].transactions = [self.transaction(); 2];
+    }
+
+    fn transaction(&self) -> linked::Transaction {
+        (self.thread.slot.get(), self.thread.own_clock() & LOW)
+    }
+
+    /// Does something in a region.
+    fn region(&self, work: impl FnOnce()) {
+        self.thread.set_region(1 + self.name as u64);
+        work();
+        self.thread.set_region(0);
     }
 
     fn read(&self, address: usize) {
@@ -218,10 +297,13 @@ impl Actor {
             let outcome = perform(truth.value(address));
             let write = !matches!(outcome, Outcome::Load(_) | Outcome::Failed(_));
             let access = truth.access(self.name, address, 8, write, true);
+            truth.accesses[access].transactions[0] = self.transaction();
             ((outcome, access), outcome)
         });
         let log = (self.thread.slot.get(), from, self.thread.position());
-        self.truth.lock().unwrap().accesses[access].log = log;
+        let access = &mut self.truth.lock().unwrap().accesses[access];
+        access.log = log;
+        access.transactions[1] = self.transaction();
         outcome
     }
 
@@ -298,9 +380,15 @@ impl Actor {
         self.synchronise(address, exclusive);
         ownership::own(self.thread, address, 0, exclusive);
         self.thread.append_step(acquire, address as u64, 3);
+        self.hold(address, exclusive);
         work();
         self.thread.append_step(release, address as u64, 3);
-        self.synchronise(address, exclusive);
+        self.hold(address, exclusive);
+    }
+
+    fn hold(&self, address: usize, exclusive: bool) {
+        let mut truth = self.truth.lock().unwrap();
+        truth.hold(self.name, address, exclusive).transactions = [self.transaction(); 2];
     }
 
     fn synchronise(&self, object: usize, exclusive: bool) {
@@ -313,7 +401,7 @@ impl Actor {
         let number = start::new_thread_number();
         let parent = seen.then(|| {
             self.thread.append_step(Kind::Fork, number, 0);
-            (self.thread.slot.get(), self.thread.position())
+            (self.thread.slot.get(), self.thread.position_of_step())
         });
         let truth = self.truth.clone();
         let name = truth.lock().unwrap().start(Some(self.name));
@@ -545,6 +633,130 @@ fn memory_that_was_given_back_is_new_and_comes_after() {
                 .into_iter()
                 .for_each(|child| first.join(true, child));
         });
+    });
+}
+
+/// What threads do in transactions and outside of them, with all that they can synchronise by.
+fn any_transactions(first: &Actor) {
+    let locks = Arc::new([0, 1].map(|number| RwLock::new(variable(number))));
+    let body = move |actor: &Actor| {
+        for _ in 0..4 {
+            let steps = || {
+                for _ in 0..thread_rng().gen_range(1..4) {
+                    let which = thread_rng().gen_range(0..2);
+                    let (data, atomic) = (variable(4) + 4 * which, variable(6 + which));
+                    let write = thread_rng().gen_bool(0.4);
+                    match thread_rng().gen_range(0..6) {
+                        0 => drop(actor.load(atomic)),
+                        1 => actor.store(atomic, 1),
+                        2 => drop(actor.add(atomic, 1)),
+                        3 => drop(actor.compare_exchange(atomic, 1, 0)),
+                        _ => actor.holding(&locks[which], write, || {
+                            actor.plain(data, 4, false);
+                            actor.plain(data + 8, 4, write);
+                            actor.plain(data, 4, write);
+                        }),
+                    }
+                }
+            };
+            if thread_rng().gen_bool(0.6) {
+                actor.region(steps);
+            } else {
+                steps();
+            }
+        }
+    };
+    let children: Vec<Child> = (0..2).map(|_| first.spawn(true, body.clone())).collect();
+    body(first);
+    children
+        .into_iter()
+        .for_each(|child| first.join(true, child));
+    first.plain(variable(4), 16, true);
+}
+
+#[test]
+fn transactions_are_in_the_order_of_their_accesses() {
+    explore_transactions(3000, || drop(run(any_transactions)));
+}
+
+#[test]
+fn transactions_whose_synchronisation_is_not_seen() {
+    explore_transactions(2000, || {
+        run(|first| {
+            let locks = Arc::new([Mutex::new(1), Mutex::new(2)]);
+            let body = move |actor: &Actor| {
+                for _ in 0..6 {
+                    let which = thread_rng().gen_range(0..2);
+                    let of_lock = |number: usize| variable(2 * which + number);
+                    let write = thread_rng().gen_bool(0.5);
+                    let steps = || {
+                        actor.alone(&locks[which], || {
+                            actor.read(of_lock(0));
+                            actor.plain(of_lock(1), 8, write);
+                            actor.plain(of_lock(0), 8, write);
+                        })
+                    };
+                    if thread_rng().gen_bool(0.6) {
+                        actor.region(steps);
+                    } else {
+                        steps();
+                    }
+                }
+            };
+            let children: Vec<Child> = (0..2).map(|_| first.spawn(false, body.clone())).collect();
+            body(first);
+            children
+                .into_iter()
+                .for_each(|child| first.join(false, child));
+            (0..4).for_each(|number| first.write(variable(number)));
+        });
+    });
+}
+
+#[test]
+fn a_lock_that_is_held_from_one_transaction_to_the_next() {
+    explore_transactions(900, || {
+        run(|first| {
+            let lock = Arc::new(RwLock::new(variable(0)));
+            let body = move |actor: &Actor| {
+                for _ in 0..3 {
+                    let exclusive = thread_rng().gen_bool(0.6);
+                    actor.holding(&lock, exclusive, || {
+                        actor.region(|| actor.plain(variable(1), 4, exclusive));
+                        actor.region(|| actor.plain(variable(1) + 4, 4, exclusive));
+                    });
+                }
+            };
+            let children: Vec<Child> = (0..2).map(|_| first.spawn(true, body.clone())).collect();
+            children
+                .into_iter()
+                .for_each(|child| first.join(true, child));
+        });
+    });
+}
+
+#[test]
+fn turns_make_no_circle() {
+    explore_transactions(1500, || {
+        let links = run(|first| {
+            let locks = Arc::new([0, 1].map(|number| RwLock::new(variable(number))));
+            let body = move |actor: &Actor| {
+                for _ in 0..5 {
+                    let which = thread_rng().gen_range(0..2);
+                    actor.region(|| {
+                        actor.holding(&locks[which], true, || {
+                            actor.read(variable(4 + which));
+                            actor.write(variable(4 + which));
+                        });
+                    });
+                }
+            };
+            let children: Vec<Child> = (0..2).map(|_| first.spawn(true, body.clone())).collect();
+            children
+                .into_iter()
+                .for_each(|child| first.join(true, child));
+        });
+        assert_eq!(links.cycle(), None, "{:?}", links.0);
     });
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A log is written by one thread. What others see of it is its position, in the slot's entry.
 
-use crate::format::{Kind, header};
+use crate::format::{ChunkHeader, Kind, header};
 use crate::recording::{self, Chunk};
 use crate::sync::AtomicU64;
 use core::cell::Cell;
@@ -75,6 +75,16 @@ impl Log {
         self.publish(at + 8 * N as u64);
     }
 
+    /// Says that the current chunk has the origin of something.
+    pub(crate) fn has_origin(&self) {
+        let (address, _) = self.chunk.get();
+        if address != 0 {
+            let origins = address + core::mem::offset_of!(ChunkHeader, origins);
+            // SAFETY: the chunk is mapped and belongs to this thread, header and all.
+            unsafe { (origins as *mut u64).write_volatile(1) };
+        }
+    }
+
     /// Tells everybody how far the log goes.
     #[inline(always)]
     fn publish(&self, position: u64) {
@@ -130,4 +140,15 @@ pub(crate) fn splits(kind: Kind) -> bool {
         kind,
         Kind::Wait | Kind::Arrive | Kind::Yield | Kind::Fork | Kind::Join
     )
+}
+
+/// The kinds of records that name a place where others go on from here.
+pub(crate) fn lets_go(kind: Kind) -> bool {
+    matches!(kind, Kind::Release | Kind::ReleaseShared | Kind::Wait)
+}
+
+/// The kinds of records whose subject is a place that threads synchronise by.
+pub(crate) fn is_at_a_word(kind: Kind) -> bool {
+    use Kind::{Acquire, AcquireShared, Arrive, Leave, Woken};
+    lets_go(kind) || matches!(kind, Acquire | AcquireShared | Woken | Arrive | Leave)
 }

@@ -45,7 +45,7 @@ use crate::format::{COMPARED, Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
 use crate::thread::{LastLoad, Thread};
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering, fence};
 
 const LOCKED: u64 = 1;
 const EXCLUSIVE: u64 = 1 << 63;
@@ -61,7 +61,13 @@ const POSITION: u64 = ATOMIC - 1;
 const BYTES: u64 = 0xffff;
 /// More than one thread has accessed the granule since it was new.
 const SHARED: u64 = 1 << 46;
-const EPOCH: u64 = POSITION & !BYTES & !SHARED;
+pub(crate) const EPOCH: u64 = POSITION & !BYTES & !SHARED;
+
+/// In which bits the word of a granule that a thread owns may not differ from the thread's own, for a
+/// write and for a read, if nothing is to be done but to renew the epoch.
+pub(crate) const OWNER_WRITES: u64 = STATE | SLOT | ATOMIC;
+/// See [`OWNER_WRITES`].
+pub(crate) const OWNER_READS: u64 = EXCLUSIVE | SLOT | ATOMIC;
 
 /// What a small block of memory is.
 const SMALL: usize = 512;
@@ -75,27 +81,41 @@ pub(crate) static MASKS: [AtomicU64; 64] = {
     let mut masks = [const { AtomicU64::new(0) }; 64];
     let mut index = 0;
     while index < 64 {
-        let (size, write, from) = (1 << (index / 16), index / 8 % 2 == 1, index % 8);
-        let bytes = bytes(from, size);
-        masks[index] = AtomicU64::new(if write {
-            STATE | SLOT | EPOCH | bytes << 8
-        } else {
-            EXCLUSIVE | SLOT | EPOCH | bytes
-        });
+        masks[index] = AtomicU64::new(mask(index));
         index += 1;
     }
     masks
 };
 
+const fn mask(index: usize) -> u64 {
+    let (size, write, from) = (1 << (index / 16), index / 8 % 2 == 1, index % 8);
+    let bytes = bytes(from, size);
+    if write {
+        STATE | SLOT | EPOCH | bytes << 8
+    } else {
+        EXCLUSIVE | SLOT | EPOCH | bytes
+    }
+}
+
 /// Whether accesses are left out of the logs, and only make edges: the first of two runs.
 pub(crate) static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
 
-/// From now on, no accesses are logged, and it is enough for one that the thread owns the granule.
+/// From now on, no accesses are logged, and it is enough for one that the word says that the thread
+/// owns the granule and has accessed it in this epoch.
 /// To be called before anything is logged.
 pub(crate) fn log_no_accesses() {
     ORDER_ONLY.store(true, Ordering::Relaxed);
     for mask in &MASKS {
-        mask.fetch_and(STATE | SLOT, Ordering::Relaxed);
+        mask.fetch_and(STATE | SLOT | EPOCH, Ordering::Relaxed);
+    }
+}
+
+/// Accesses are logged again.
+#[cfg(test)]
+pub(crate) fn log_accesses() {
+    ORDER_ONLY.store(false, Ordering::Relaxed);
+    for (index, shared) in MASKS.iter().enumerate() {
+        shared.store(mask(index), Ordering::Relaxed);
     }
 }
 
@@ -120,10 +140,21 @@ pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
     next_epoch(word)
 }
 
-/// The own word of the next epoch.
+/// The own word of the next epoch. There is no epoch 0.
 #[inline(always)]
 pub(crate) fn next_epoch(mine: u64) -> u64 {
-    mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH
+    let next = mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH;
+    if next & EPOCH == 0 {
+        next | BYTES + 1
+    } else {
+        next
+    }
+}
+
+/// The epoch in a word of an owner's.
+#[inline(always)]
+pub(crate) fn epoch_of(word: u64) -> u32 {
+    ((word & EPOCH) >> EPOCH.trailing_zeros()) as u32
 }
 
 /// The word of a granule that belongs to the thread, with nothing logged.
@@ -167,21 +198,32 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
         Known::Owned(next) => {
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
-            add(thread, shadow, next, first, second_word(0, pc));
+            let logged = logging(bytes(address, size), write);
+            add(thread, shadow, next, logged, [first, second_word(0, pc)]);
         }
         Known::Nothing => take(thread, address, size, write, pc),
     }
 }
 
 /// An access that is going to be logged tells where the thread is, if it is of something that others
-/// access too: functions that are inlined there may be regions.
+/// access too: functions that are inlined there may be regions. That comes first, because it may
+/// begin another transaction.
 #[inline(always)]
 fn look_where(thread: &Thread, address: usize, pc: u64) {
     if !thread.is_inside() {
         let word = shadow::word(address).load(Ordering::Relaxed);
-        if word & STATE == READ_SHARED || word & SHARED != 0 {
+        if is_shared(thread, word) {
             thread.look_where(pc);
         }
+    }
+}
+
+/// Whether more than one thread has accessed a granule when this one has.
+fn is_shared(thread: &Thread, word: u64) -> bool {
+    match word & STATE {
+        READ_SHARED => true,
+        0 => word == LOCKED,
+        _ => word & SHARED != 0 || slot_of(word) != thread.slot.get(),
     }
 }
 
@@ -192,8 +234,8 @@ fn take(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
         return;
     }
     thread.work(|| {
+        look_where(thread, address, pc);
         if let Some(detail) = own(thread, address, bytes(address, size), write) {
-            look_where(thread, address, pc);
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
             thread.append_access([first, second_word(detail, pc)]);
@@ -201,16 +243,25 @@ fn take(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
     });
 }
 
-/// Logs an access to a granule that the thread owns.
+/// Logs an access to a granule that the thread owns. `next` says that it is logged, as `logged` does
+/// by itself.
 #[inline(never)]
-fn add(thread: &Thread, shadow: &AtomicU64, next: u64, first: u64, second: u64) {
+fn add(thread: &Thread, shadow: &AtomicU64, next: u64, logged: u64, record: [u64; 2]) {
+    if is_order_only() {
+        // Nothing is logged, and the hooks do the same.
+        return shadow.store(next, Ordering::Release);
+    }
     if thread.ignoring.get() == 0 {
         thread.work(|| {
-            shadow.store(next, Ordering::Relaxed);
+            let mut next = next;
             if next & SHARED != 0 {
-                thread.look_where(second);
+                thread.look_where(record[1]);
+                if (next ^ thread.mine.get()) & EPOCH != 0 {
+                    next = owned(thread, next & STATE) | SHARED | logged;
+                }
             }
-            thread.append_access([first, second]);
+            shadow.store(next, Ordering::Release);
+            thread.append_access(record);
         });
     }
 }
@@ -221,8 +272,8 @@ fn access_slow(thread: &Thread, address: usize, size: usize, write: bool, pc: u6
         return;
     }
     thread.work(|| {
+        look_where(thread, address, pc);
         if let Some(detail) = own_range(thread, address, size, write) {
-            look_where(thread, address, pc);
             let kind = if write { Kind::Write } else { Kind::Read };
             let first = first_word(kind, size as u8, address as u64);
             thread.append_access([first, second_word(detail, pc)]);
@@ -239,8 +290,8 @@ pub(crate) fn access_range(thread: &Thread, address: usize, len: usize, write: b
         return access(thread, address, len, write, pc);
     }
     thread.work(|| {
+        look_where(thread, address, pc);
         if let Some(detail) = own_range(thread, address, len, write) {
-            look_where(thread, address, pc);
             let kind = if write {
                 Kind::WriteRange
             } else {
@@ -271,7 +322,7 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
         let detail = match look(thread, at, word, bytes, write) {
             Known::Logged => None,
             Known::Owned(next) => {
-                shadow.store(next, Ordering::Relaxed);
+                shadow.store(next, Ordering::Release);
                 Some(0)
             }
             Known::Nothing => own(thread, at, bytes, write),
@@ -301,7 +352,8 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
     let state = if write { STATE } else { EXCLUSIVE };
     if difference & (state | SLOT) == 0 {
         let logged = logging(bytes, write);
-        if is_order_only() || difference & (EPOCH | logged) == 0 {
+        let to_log = if is_order_only() { 0 } else { logged };
+        if difference & (EPOCH | to_log) == 0 {
             return Known::Logged;
         }
         if word & ATOMIC == 0 {
@@ -314,9 +366,14 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
     } else if word & STATE == READ_SHARED
         && !write
         && thread.is_after(slot_of(word), word & POSITION)
-        && (is_order_only() || thread.is_filtered(address & !7, word, bytes))
     {
-        return Known::Logged;
+        if is_order_only() {
+            thread.see(address);
+            return Known::Logged;
+        }
+        if thread.is_filtered(address & !7, word, bytes) {
+            return Known::Logged;
+        }
     }
     Known::Nothing
 }
@@ -337,8 +394,9 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
         let word = unlocked(shadow);
         let next = match word & STATE {
             READ_SHARED if !write => {
-                if !thread.is_after(slot_of(word), word & POSITION) {
-                    thread.after(slot_of(word));
+                order_after(thread, address, word, false);
+                if !sees(thread, shadow, address, word) {
+                    continue;
                 }
                 let logged = is_order_only() || thread.filter(address & !7, word, bytes);
                 return (!logged).then_some(TAKEN);
@@ -346,28 +404,33 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
                 let is_owner = !write || word & WRITER != 0;
                 let nothing_to_log = bytes == 0 && word & ATOMIC != 0 || is_order_only();
-                if is_owner && nothing_to_log || is_logged(thread, word, write, bytes) {
+                let same_epoch = (word ^ thread.mine.get()) & EPOCH == 0;
+                let is_renewed = same_epoch || !thread.is_tabled();
+                if is_owner && nothing_to_log && is_renewed || is_logged(thread, word, write, bytes)
+                {
                     return None;
                 }
                 // A writer stays one when it reads.
                 let state = state.max(word & STATE);
-                if (word ^ thread.mine.get()) & EPOCH == 0 {
+                if same_epoch {
                     state | word & !STATE | logged
                 } else {
                     owned(thread, state) | word & SHARED | logged
                 }
             }
             READ_EXCLUSIVE if !write => {
-                thread.after(slot_of(word));
-                read_shared(thread)
+                let next = read_shared(thread, word);
+                thread.see(address);
+                next
             }
             // The last writer may hold the lock again, together with others.
             WRITE_EXCLUSIVE if !write && bytes == 0 => {
-                thread.after(slot_of(word));
-                read_shared(thread)
+                let next = read_shared(thread, word);
+                thread.see(address);
+                next
             }
             _ => {
-                order_after(thread, word, write);
+                order_after(thread, address, word, write);
                 let shared = if word == 0 { 0 } else { SHARED };
                 owned(thread, state) | shared | logged
             }
@@ -380,9 +443,24 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             if next & STATE == READ_SHARED {
                 thread.filter(address & !7, next, bytes);
             }
+            if word & STATE == READ_SHARED && atomic != 0 && is_order_only() {
+                // Who has seen the word before it was taken said so before.
+                thread.after_readers(address);
+                touch(thread, address, false);
+            }
             return Some(taken(thread, word));
         }
     }
+}
+
+/// The thread reads a granule that has no owner and this word; whether it is still so. Where nobody
+/// locks the words of atomic operations, a writer that takes the granule after that sees it.
+fn sees(thread: &Thread, shadow: &AtomicU64, address: usize, word: u64) -> bool {
+    if !thread.see(address) || !is_order_only() || word & ATOMIC == 0 {
+        return true;
+    }
+    fence(Ordering::SeqCst);
+    shadow.load(Ordering::Acquire) == word
 }
 
 /// The detail of an access to a granule with this word.
@@ -400,7 +478,7 @@ fn taken(thread: &Thread, word: u64) -> u16 {
 /// touched it.
 pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
     shadow::each_known(address, len, |shadow| {
-        order_after(thread, shadow.load(Ordering::Relaxed), false);
+        order_after(thread, address, shadow.load(Ordering::Relaxed), false);
         shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
     });
     shadow::word(address).store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
@@ -414,7 +492,7 @@ pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
 pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
     if len > SMALL || !is_order_only() {
         return shadow::each_known(address, len, |shadow| {
-            order_after(thread, shadow.load(Ordering::Relaxed), false);
+            order_after(thread, address, shadow.load(Ordering::Relaxed), false);
             shadow.store(0, Ordering::Relaxed);
         });
     }
@@ -422,24 +500,52 @@ pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
     shadow::each(address, len, |shadow| {
         let word = shadow.load(Ordering::Relaxed);
         if word != 0 && (word ^ thread.mine.get()) & owned_by_others != 0 {
-            order_after(thread, word, false);
+            order_after(thread, address, word, false);
         }
         shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
     });
 }
 
-/// Orders the thread after all that conflicts with a write, or with a read, of a granule.
-fn order_after(thread: &Thread, word: u64, write: bool) {
+/// Orders the thread after all that conflicts with a write, or with a read, of a granule. Readers
+/// that share one are after the last write; if there are none any more, the word still says when
+/// that was.
+fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
     match word & STATE {
-        READ_SHARED if write => thread.after_everybody(),
+        READ_SHARED if write => thread.after_readers(address),
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
+        READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}
-        _ => thread.after(slot_of(word)),
+        _ => drop(thread.after_epoch(slot_of(word), epoch_of(word))),
     }
 }
 
-fn read_shared(thread: &Thread) -> u64 {
-    READ_SHARED | thread.mine.get() & SLOT | thread.position() & POSITION
+/// The thread lets go of a place that it synchronises by, or has begun another transaction there: who
+/// comes next is after that. If `holds`, then nobody else can own it, unless a neighbour does.
+pub(crate) fn touch(thread: &Thread, address: usize, holds: bool) {
+    let shadow = shadow::word(address);
+    let word = unlocked(shadow);
+    let is_own = slot_of(word) == thread.slot.get();
+    let next = match word & STATE {
+        READ_SHARED => return drop(thread.see(address)),
+        READ_EXCLUSIVE | WRITE_EXCLUSIVE if is_own => {
+            owned(thread, word & STATE) | word & (SHARED | ATOMIC)
+        }
+        READ_EXCLUSIVE | WRITE_EXCLUSIVE if holds => word,
+        _ => return,
+    };
+    let renewed = is_own
+        && (shadow.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)).is_ok();
+    if holds && !renewed {
+        own(thread, address, 0, true);
+    }
+}
+
+/// The word of a granule that another thread owns and this one only reads. It names the owner's last
+/// access, which is the last write or comes after it: who shares the granule later has no need to be
+/// after those who have done so before.
+fn read_shared(thread: &Thread, word: u64) -> u64 {
+    let position = thread.after_epoch(slot_of(word), epoch_of(word));
+    READ_SHARED | word & SLOT | position & POSITION
 }
 
 /// The word, when nobody has it locked.
@@ -499,12 +605,10 @@ pub(crate) fn atomic<R>(
     if is_order_only() {
         return atomic_unlogged(thread, shadow, address, may_write, perform);
     }
+    look_where(thread, address, pc);
     let word = lock(shadow);
-    order_after(thread, word, may_write);
+    order_after(thread, address, word, may_write);
     let (result, outcome) = perform();
-    if word & STATE == READ_SHARED || word & SHARED != 0 || taken(thread, word) != 0 {
-        thread.look_where(pc);
-    }
     let (first, second) = (
         first_word(Kind::AtomicLoad, size as u8, address as u64),
         second_word(taken(thread, word), pc),
@@ -523,7 +627,7 @@ pub(crate) fn atomic<R>(
             WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
                 owned(thread, WRITE_EXCLUSIVE) | shared
             }
-            READ_EXCLUSIVE if slot_of(word) != thread.slot.get() => read_shared(thread),
+            READ_EXCLUSIVE if slot_of(word) != thread.slot.get() => read_shared(thread, word),
             _ => owned(thread, READ_EXCLUSIVE) | shared,
         };
         word | ATOMIC
@@ -536,6 +640,7 @@ pub(crate) fn atomic<R>(
                 pc,
                 value,
                 word,
+                mine: thread.mine.get(),
                 cursor: thread.position(),
             };
             if !thread.repeats(load(word)) {
@@ -565,7 +670,11 @@ pub(crate) fn atomic<R>(
         }
     };
     thread.next_epoch();
-    shadow.store(next(thread, wrote), Ordering::Release);
+    let next = next(thread, wrote);
+    if next & STATE == READ_SHARED {
+        thread.see(address);
+    }
+    shadow.store(next, Ordering::Release);
     result
 }
 
@@ -579,13 +688,22 @@ fn atomic_unlogged<R>(
     may_write: bool,
     perform: impl FnOnce() -> (R, Outcome),
 ) -> R {
-    let mask = if may_write { STATE } else { EXCLUSIVE } | SLOT | ATOMIC;
-    let mine = thread.mine.get() | ATOMIC;
-    if (shadow.load(Ordering::Acquire) ^ mine) & mask != 0 {
+    let mask = if may_write { STATE } else { EXCLUSIVE } | SLOT | ATOMIC | EPOCH;
+    let is_settled = || {
+        let word = shadow.load(Ordering::Acquire);
+        if (word ^ thread.mine.get() ^ ATOMIC) & mask == 0 {
+            return true;
+        }
+        let shared = word & (STATE | ATOMIC) == READ_SHARED | ATOMIC && !may_write;
+        shared
+            && thread.is_after(slot_of(word), word & POSITION)
+            && sees(thread, shadow, address, word)
+    };
+    if !is_settled() {
         own(thread, address, 0, may_write);
     }
     let (result, _) = perform();
-    if (shadow.load(Ordering::Acquire) ^ mine) & mask != 0 {
+    if !is_settled() {
         own(thread, address, 0, may_write);
     }
     result
@@ -595,7 +713,7 @@ fn atomic_unlogged<R>(
 /// because others may rely on that, and no record.
 pub(crate) fn unseen_atomic<R>(thread: &Thread, address: usize, perform: impl FnOnce() -> R) -> R {
     let shadow = shadow::word(address);
-    order_after(thread, lock(shadow), true);
+    order_after(thread, address, lock(shadow), true);
     let result = perform();
     shadow.store(owned(thread, WRITE_EXCLUSIVE) | ATOMIC, Ordering::Release);
     result

@@ -16,7 +16,7 @@
 
 use crate::alone::{self, PathBuffer, join};
 use crate::format::header;
-use crate::{ownership, platform, recording, shadow, thread};
+use crate::{calls, ownership, platform, recording, shadow, thread};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -161,6 +161,12 @@ fn is_expected() -> bool {
 #[cfg(test)]
 pub(crate) fn is_on() {
     STATE.store(ON, Ordering::Release);
+}
+
+/// From now on, this is recorded.
+#[cfg(test)]
+pub(crate) fn set_logs(logs: Logs) {
+    LOGS.store(logs as u8, Ordering::Relaxed);
 }
 
 /// The number of a thread that is about to start.
@@ -327,6 +333,7 @@ unsafe extern "C" fn after_fork() {
     let thread = thread::pause();
     CHILD.store(true, Ordering::Relaxed);
     recording::close();
+    calls::start_over();
     if open_recording() {
         // SAFETY: the caller vouches for it.
         unsafe { thread::after_fork(thread) };

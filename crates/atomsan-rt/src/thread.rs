@@ -26,7 +26,8 @@
 //!
 //! An epoch is a stretch of a thread's life in which repeating an access is redundant: no region
 //! boundary, no synchronisation and no edge is in it. Its number moves on only if something was
-//! logged in it, so it cannot run out before the log does.
+//! logged in it, or if another transaction begins: an epoch tells the transaction
+//! ([`crate::history`]).
 //!
 //! # Signals
 //!
@@ -34,8 +35,9 @@
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
 use crate::format::{Kind, LOW, SLOTS, entry, first_word, frame_detail, header, second_word};
+use crate::history::{History, Source};
 use crate::log::{self, Log};
-use crate::sync::{AtomicBool, AtomicUsize};
+use crate::sync::{AtomicBool, AtomicU32, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -47,6 +49,9 @@ const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
 const FILTER: usize = 1 << 15;
+/// How many granules without an owner a thread remembers the last read of. Others that share a
+/// place make it later than it was.
+pub(crate) const SEEN: usize = 1 << 10;
 
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
@@ -76,6 +81,7 @@ pub(crate) struct LastLoad {
     pub(crate) pc: u64,
     pub(crate) value: u64,
     pub(crate) word: u64,
+    pub(crate) mine: u64,
     pub(crate) cursor: u64,
 }
 
@@ -120,6 +126,12 @@ pub(crate) struct Thread {
     filter: [Cell<Filtered>; FILTER],
     /// Positions that this thread is after, by slot; it is always after itself.
     pub(crate) known: [Cell<u64>; SLOTS + 1],
+    /// Transactions that this thread is after, by slot, where that is not the same.
+    linked: [Cell<u64>; SLOTS + 1],
+    /// The epochs of the last reads of granules that have no owner.
+    pub(crate) seen: [AtomicU32; SEEN],
+    /// The last transactions.
+    pub(crate) history: History,
     /// What the first frame is compared with.
     bottom: Cell<Frame>,
     frames: [Cell<Frame>; FRAMES],
@@ -240,6 +252,21 @@ pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
     }
 }
 
+/// No thread knows anything of the others.
+#[cfg(test)]
+pub(crate) fn forget_all() {
+    for record in &SLOT_TABLE {
+        // SAFETY: records are never given back, and no thread runs.
+        if let Some(thread) = unsafe { record.load(Ordering::Relaxed).as_ref() } {
+            let own = thread.slot.get() as usize;
+            let forget = |known: &[Cell<u64>]| known.iter().for_each(|known| known.set(0));
+            forget(&thread.known);
+            forget(&thread.linked);
+            thread.known[own].set(u64::MAX);
+        }
+    }
+}
+
 /// The position of a slot's log now; 0 if the slot has none.
 #[inline]
 pub(crate) fn position_of(slot: u32) -> u64 {
@@ -307,11 +334,13 @@ impl Thread {
     fn start_over(&self) {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
             self.known[slot].set(0);
+            self.linked[slot].set(0);
         }
         self.known[self.slot.get() as usize].set(u64::MAX);
         recording::prepare_slot(self.slot.get() as usize);
         self.log.start_over();
         self.links.start_over();
+        self.position.forget_calls();
         self.logged.set(0);
         self.next_epoch();
         if self.tabled.get() {
@@ -361,6 +390,14 @@ impl Thread {
         }
     }
 
+    /// Starts another epoch, for another transaction; which.
+    #[inline(always)]
+    pub(crate) fn start_epoch(&self) -> u32 {
+        self.used.set(false);
+        self.set_mine(ownership::next_epoch(self.mine.get()));
+        ownership::epoch_of(self.mine.get())
+    }
+
     #[inline(always)]
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
@@ -382,6 +419,28 @@ impl Thread {
         }
     }
 
+    /// The position behind a [step](Thread::append_step) that was just appended, which has ended its
+    /// transaction if it [splits](log::splits) one.
+    pub(crate) fn position_of_step(&self) -> u64 {
+        if self.silent.get() {
+            self.own_clock() - u64::from(self.position.is_in_region())
+        } else {
+            self.log.position()
+        }
+    }
+
+    /// Where the next record goes, if there are records.
+    #[inline(always)]
+    pub(crate) fn log_position(&self) -> Option<u64> {
+        (!self.silent.get()).then(|| self.log.position())
+    }
+
+    /// Whether the program knows its transactions.
+    #[inline(always)]
+    pub(crate) fn is_tabled(&self) -> bool {
+        self.tabled.get()
+    }
+
     /// Appends a record, after the entries of the functions it happens in.
     #[inline(always)]
     pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
@@ -395,6 +454,12 @@ impl Thread {
             self.log_frames();
         }
         self.write(words);
+    }
+
+    /// Appends where something was allocated or initialised, which is wanted for its name.
+    pub(crate) fn append_origin<const N: usize>(&self, words: [u64; N]) {
+        self.append(words);
+        self.log.has_origin();
     }
 
     /// Appends the record of an access, which belongs to the epoch.
@@ -443,7 +508,11 @@ impl Thread {
 
     /// The same where it may be the end or the beginning of a transaction.
     fn append_boundary(&self, kind: Kind, subject: u64, pc: u64) {
+        let before = self.mine.get();
         self.look_where(pc);
+        if log::lets_go(kind) || log::is_at_a_word(kind) && self.mine.get() != before {
+            ownership::touch(self, subject as usize, kind == Kind::Release);
+        }
         if kind == Kind::Begin {
             self.begin_block(subject, 0);
         }
@@ -481,6 +550,10 @@ impl Thread {
 
     /// Writes a record of an edge between transactions.
     pub(crate) fn write_link<const N: usize>(&self, words: [u64; N]) {
+        #[cfg(test)]
+        if crate::kernel::notes_link(self.slot.get(), &words) {
+            return;
+        }
         self.links.write(words, || {
             let fields = (entry::LINKS_POSITION, entry::LINKS_CHUNK);
             self.links.next_chunk(self.slot.get(), fields, 0, |_| 0)
@@ -518,12 +591,21 @@ impl Thread {
         at - start
     }
 
-    /// Orders what follows after everything that is in another slot's log now.
+    /// Orders what follows after everything that is in another slot's log now: after which position.
     #[inline]
-    pub(crate) fn after(&self, slot: u32) {
-        if slot != self.slot.get() {
-            self.after_position(slot, position_of(slot));
+    pub(crate) fn after(&self, slot: u32) -> u64 {
+        let position = position_of(slot);
+        if slot == self.slot.get() {
+            return position;
         }
+        if self.silent.get() {
+            self.link(slot, position);
+        } else if self.tabled.get() {
+            self.order(slot, position, regions::clock(slot));
+        } else {
+            self.order(slot, position, 0);
+        }
+        position
     }
 
     /// Orders what follows after a position of another slot's log.
@@ -531,13 +613,126 @@ impl Thread {
         if self.silent.get() {
             return self.link(slot, position);
         }
+        let find = |history: &History, known, now| history.before(position, known, now);
+        let source = match self.tabled.get() {
+            true => self.source(slot, find).map(|source| source.clock),
+            false => None,
+        };
+        let now = || match self.tabled.get() {
+            true => regions::clock(slot),
+            false => 0,
+        };
+        self.order(slot, position, source.unwrap_or_else(now));
+    }
+
+    /// Orders what follows after an owner's last access to a granule, which was in that epoch: after
+    /// which position.
+    pub(crate) fn after_epoch(&self, slot: u32, epoch: u32) -> u64 {
+        if !self.tabled.get() || slot == self.slot.get() {
+            return self.after(slot);
+        }
+        // Before the transaction is looked at: all that is before it is in that one, or earlier.
+        let position = position_of(slot);
+        let find = |history: &History, known, now| history.in_epoch(epoch, known, now);
+        match self.source(slot, find) {
+            None => self.after(slot),
+            Some(source) if self.silent.get() => {
+                self.link(slot, source.clock);
+                source.clock
+            }
+            Some(source) => {
+                let end = source.end.unwrap_or(position);
+                self.order(slot, end, source.clock);
+                end
+            }
+        }
+    }
+
+    /// Orders what follows after the write that a granule without an owner names by a slot and a
+    /// position of it.
+    pub(crate) fn after_write(&self, slot: u32, position: u64) {
+        if !self.silent.get() {
+            return self.after_position(slot, position);
+        }
+        let find = |history: &History, _, now| history.numbered(position, now);
+        match self.source(slot, find) {
+            None => drop(self.after(slot)),
+            Some(source) => self.link(slot, source.clock),
+        }
+    }
+
+    /// Orders what follows after all reads of a granule that has no owner.
+    pub(crate) fn after_readers(&self, address: usize) {
+        if !self.tabled.get() {
+            return self.after_everybody();
+        }
+        for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
+            let reader = SLOT_TABLE[slot].load(Ordering::Acquire);
+            // SAFETY: records are never given back; what is read of it is atomic.
+            let Some(seen) = (unsafe { reader.as_ref() }).map(|reader| reader.seen_at(address))
+            else {
+                continue;
+            };
+            let epoch = seen.load(Ordering::Acquire);
+            if epoch != 0 {
+                self.after_epoch(slot as u32, epoch);
+            }
+        }
+    }
+
+    fn seen_at(&self, address: usize) -> &AtomicU32 {
+        &self.seen[(address >> 3) % SEEN]
+    }
+
+    /// A granule that has no owner is read in this epoch; whether that has to be said.
+    #[inline(always)]
+    pub(crate) fn see(&self, address: usize) -> bool {
+        let epoch = ownership::epoch_of(self.mine.get());
+        let seen = self.seen_at(address);
+        let news = seen.load(Ordering::Relaxed) != epoch;
+        if news {
+            seen.store(epoch, Ordering::Release);
+        }
+        news
+    }
+
+    /// A transaction of another slot, by its history, the number of the last one that this thread is
+    /// after, and its number now.
+    fn source(
+        &self,
+        slot: u32,
+        find: impl FnOnce(&History, u64, u64) -> Option<Source>,
+    ) -> Option<Source> {
+        let other = SLOT_TABLE.get(slot as usize)?.load(Ordering::Acquire);
+        // SAFETY: records are never given back; a history is made of atomic words.
+        let history = unsafe { &raw const (*other.as_ref()?).history };
+        let now = recording::slot_entry(slot, entry::CLOCK).load(Ordering::Acquire);
+        // SAFETY: as above.
+        find(unsafe { &*history }, self.linked(slot)?.get(), now)
+    }
+
+    /// The last transaction of a slot that this thread is after.
+    pub(crate) fn linked(&self, slot: u32) -> Option<&Cell<u64>> {
+        let linked = if self.silent.get() {
+            &self.known
+        } else {
+            &self.linked
+        };
+        linked.get(slot as usize)
+    }
+
+    /// Orders what follows after a position of another slot's log, and after a transaction of it, if
+    /// there are any.
+    fn order(&self, slot: u32, position: u64, clock: u64) {
         let Some(known) = self.known.get(slot as usize) else {
             return;
         };
+        if self.tabled.get() {
+            self.link(slot, clock);
+        }
         if known.get() < position {
             known.set(position);
             if self.tabled.get() {
-                self.link_now(slot);
                 self.mark();
             }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);

@@ -122,7 +122,7 @@ unsafe extern "C-unwind" fn create(
         let handle = Handle::reserve(number);
         let position = parent.work(|| {
             parent.append_step(Kind::Fork, number, pc);
-            parent.position()
+            parent.position_of_step()
         })?;
         Some((number, handle, (parent.slot.get(), position)))
     });

@@ -120,7 +120,10 @@ impl Translator {
             Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
                 Op::AtomicRmwFailed
             }
-            Kind::AtomicRmw if record.detail() == 0 => Op::AtomicSwap,
+            // It relies on what somebody may have overwritten, and does not look.
+            Kind::AtomicRmw if self.cells.atomics().takes_back_blindly(record.position) => {
+                Op::AtomicStore
+            }
             Kind::AtomicRmw => Op::AtomicRmw,
             _ => Op::AtomicRmwFailed,
         };

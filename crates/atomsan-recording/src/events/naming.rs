@@ -28,6 +28,14 @@ use std::path::Path;
 /// Calls of a library between an allocation and the user's code, at most.
 const MOST_CALLS: usize = 32;
 
+/// What data is called of which nothing is known.
+const UNNAMED: &str = "memory of unknown origin";
+
+/// The same for locks and other kinds.
+fn unnamed_lock(kind: &str) -> String {
+    format!("a {kind}")
+}
+
 /// Who makes room for several values of a type.
 const LISTS: [&str; 3] = ["alloc::raw_vec::", "alloc::vec::", "allocator<"];
 
@@ -96,6 +104,18 @@ enum Whereabouts {
     /// Among the locals of a function or a thread.
     Local(String),
     Unknown,
+}
+
+impl Whereabouts {
+    /// The name of a variable there.
+    fn name(self) -> String {
+        match self {
+            Whereabouts::Static(_, name) | Whereabouts::Local(name) => name,
+            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
+            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
+            Whereabouts::Unknown => UNNAMED.to_owned(),
+        }
+    }
 }
 
 impl Naming {
@@ -246,7 +266,7 @@ impl Translator {
     }
 
     /// The lock at an address; `kind` is what it is called if it has no name.
-    pub(super) fn lock_called(&mut self, address: u64, kind: &str) -> LockId {
+    pub(super) fn lock_called(&mut self, address: u64, kind: &'static str) -> LockId {
         if let Some(&id) = self.locks.get(&address) {
             return id;
         }
@@ -256,9 +276,18 @@ impl Translator {
         if self.survey.is_some() {
             self.naming.seen.insert(address);
         }
+        let name = self.lock_name(address, kind);
+        if name == unnamed_lock(kind) {
+            self.note_unnamed(address, kind);
+        }
+        self.batch.definitions.push(Definition::Lock(name.into()));
+        id
+    }
+
+    pub(super) fn lock_name(&mut self, address: u64, kind: &str) -> String {
         let initialised = self.naming.initialised.get(&address).copied();
         let initialised = initialised.and_then(|site| self.naming.place(site));
-        let name = match (self.whereabouts(address), initialised) {
+        match (self.whereabouts(address), initialised) {
             (Whereabouts::Static(_, name), _) => name,
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
             (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
@@ -267,10 +296,8 @@ impl Translator {
                 format!("the {kind} in {local}")
             }
             (Whereabouts::Local(local), _) => local,
-            (Whereabouts::Unknown, _) => format!("a {kind}"),
-        };
-        self.batch.definitions.push(Definition::Lock(name.into()));
-        id
+            (Whereabouts::Unknown, _) => unnamed_lock(kind),
+        }
     }
 
     pub(super) fn lock(&mut self, address: u64) -> LockId {
@@ -279,20 +306,17 @@ impl Translator {
 
     /// Names a variable that is new.
     pub(super) fn define_var(&mut self, address: u64) {
-        let mut object = None;
-        let name = match self.whereabouts(address) {
-            Whereabouts::Static(whole, name) => {
-                object = Some(self.static_object(whole));
-                name
-            }
-            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
-            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
-            Whereabouts::Local(local) => local,
-            Whereabouts::Unknown => "memory of unknown origin".to_owned(),
+        let whereabouts = self.whereabouts(address);
+        let of_static = match &whereabouts {
+            Whereabouts::Static(whole, _) => Some(self.static_object(whole.clone())),
+            _ => None,
         };
-        if let Some((_, block)) = self.naming.block(address) {
-            object = block.object;
+        let name = whereabouts.name();
+        if name == UNNAMED {
+            self.note_unnamed(address, UNNAMED);
         }
+        let block = self.naming.block(address);
+        let object = block.map_or(of_static, |(_, block)| block.object);
         self.batch.definitions.push(Definition::Var(names::Var {
             name: name.into(),
             object: self.annotations.set_of(address).or(object),
@@ -312,6 +336,10 @@ impl Translator {
             .push(Definition::Object(name.clone()));
         self.naming.statics.insert(name, object);
         object
+    }
+
+    pub(super) fn var_name(&mut self, address: u64) -> String {
+        self.whereabouts(address).name()
     }
 
     fn whereabouts(&mut self, address: u64) -> Whereabouts {

@@ -36,6 +36,9 @@ pub(super) struct Access {
     pub(super) atomic: bool,
     /// The thread's log, and the positions at which the call of the runtime started and ended.
     pub(super) log: (u32, u64, u64),
+    /// The slot and the number of its transaction, when it took effect and when the runtime was done
+    /// with it: it is before what comes after the first, and after what comes before the second.
+    pub(super) transactions: [(u32, u64); 2],
     clock: Clock,
 }
 
@@ -69,6 +72,8 @@ pub(super) struct Truth {
     objects: HashMap<usize, Object>,
     memory: HashMap<usize, u64>,
     pub(super) accesses: Vec<Access>,
+    /// Locks that were taken and given back: accesses of which there is no record like that.
+    pub(super) holds: Vec<Access>,
 }
 
 impl Truth {
@@ -110,16 +115,31 @@ impl Truth {
         if atomic {
             self.synchronise(thread, address, write);
         }
-        self.accesses.push(Access {
+        let access = self.now(thread, address, size, write, atomic);
+        self.accesses.push(access);
+        self.accesses.len() - 1
+    }
+
+    /// A lock is taken or given back.
+    pub(super) fn hold(&mut self, thread: usize, address: usize, exclusive: bool) -> &mut Access {
+        self.clocks[thread].tick(thread);
+        self.synchronise(thread, address, exclusive);
+        let access = self.now(thread, address, 1, exclusive, false);
+        self.holds.push(access);
+        self.holds.last_mut().unwrap()
+    }
+
+    fn now(&self, thread: usize, address: usize, size: usize, write: bool, atomic: bool) -> Access {
+        Access {
             thread,
             address,
             size,
             write,
             atomic,
             log: (0, 0, 0),
+            transactions: [(0, 0); 2],
             clock: self.clocks[thread].clone(),
-        });
-        self.accesses.len() - 1
+        }
     }
 
     pub(super) fn value(&mut self, address: usize) -> &mut u64 {

@@ -1,0 +1,61 @@
+//! What the program says of its transactions: which comes after which.
+
+use crate::format::{Kind, LOW};
+use std::collections::{BTreeMap, HashSet};
+use std::vec::Vec;
+
+/// A transaction: a slot, and a number.
+pub(super) type Transaction = (u32, u64);
+
+/// Edges between transactions; those of one slot are in order anyway.
+#[derive(Default)]
+pub(super) struct Links(pub(super) Vec<(Transaction, Transaction)>);
+
+impl Links {
+    /// Adds what a record of a slot says.
+    pub(super) fn add(&mut self, slot: u32, words: &[u64]) {
+        if words[0] >> 56 == Kind::Link as u64 {
+            let from = ((words[1] & 0xffff) as u32, words[0] & LOW);
+            self.0.push((from, (slot, words[2])));
+        }
+    }
+
+    /// For each slot, the last transaction that comes before this one, or is it.
+    fn before(&self, (slot, clock): Transaction) -> BTreeMap<u32, u64> {
+        let mut last = BTreeMap::from([(slot, clock)]);
+        loop {
+            let mut changed = false;
+            for &((from, source), (to, target)) in &self.0 {
+                let reached = last.get(&to).is_some_and(|&clock| clock >= target);
+                let known = last.get(&from).is_some_and(|&clock| clock >= source);
+                if reached && !known {
+                    last.insert(from, source);
+                    changed = true;
+                }
+            }
+            if !changed {
+                return last;
+            }
+        }
+    }
+
+    /// Whether there is a path.
+    pub(super) fn is_before(&self, first: Transaction, second: Transaction) -> bool {
+        let last = self.before(second);
+        last.get(&first.0).is_some_and(|&clock| clock >= first.1)
+    }
+
+    /// A transaction that comes before an earlier one of its slot, or before itself by way of others.
+    pub(super) fn cycle(&self) -> Option<Transaction> {
+        let ends: HashSet<Transaction> = self.0.iter().map(|&(from, _)| from).collect();
+        // The edges into it, and into earlier ones of its slot, lead to nothing that it is before.
+        ends.into_iter().find(|&(slot, clock)| {
+            let into = self.0.iter();
+            into.filter(|(_, (to, target))| *to == slot && *target <= clock)
+                .any(|&(from, _)| {
+                    let last = self.before(from);
+                    last.get(&slot).is_some_and(|&before| before >= clock)
+                })
+        })
+    }
+}
