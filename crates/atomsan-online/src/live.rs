@@ -6,9 +6,9 @@
 //! in the ring that `format` describes.
 
 use atomsan_recording::format::{
-    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS,
-    CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
-    SLOTS, call, entry, header,
+    CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
+    ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, SLOT_ENTRIES, SLOTS, call, entry,
+    header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -64,6 +64,8 @@ pub(crate) struct Live {
     fields: (usize, usize),
     logs: Vec<Log>,
     returned: u64,
+    /// How many numbers the ring of chunks has.
+    ring: u64,
     buffer: Vec<u8>,
 }
 
@@ -71,14 +73,19 @@ impl Live {
     /// The recording in a file; `None` if its process has not written its header yet.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Live>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let live = Live {
+        let mut live = Live {
             file,
             fields: (entry::POSITION, entry::FIRST_CHUNK),
             logs: Vec::new(),
             returned: 0,
+            ring: 1,
             buffer: Vec::new(),
         };
-        Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
+        if live.word(header::MAGIC as u64)? != MAGIC {
+            return Ok(None);
+        }
+        live.ring = live.word(header::RING as u64)?.max(1);
+        Ok(Some(live))
     }
 
     /// The logs are those of edges between transactions.
@@ -259,22 +266,23 @@ impl Live {
         self.logs[slot].written.min(end)
     }
 
-    /// The place in the table of the call that the program has asked for at this turn, if it has.
-    pub(crate) fn asked(&self, turn: u64) -> io::Result<Option<usize>> {
-        let at = ASKED_LIST as u64 + turn % CALLS_LEN as u64 * 8;
-        Ok((self.word(at)? as usize).checked_sub(1))
-    }
-
-    /// The call at a place of the table: where it is, and what is called.
-    pub(crate) fn call(&self, at: usize) -> io::Result<(u64, u64)> {
-        let at = (CALLS + at % CALLS_LEN * CALL_SIZE) as u64;
+    /// The call that the program has asked for at this turn, if it has: where it is, and what is
+    /// called.
+    pub(crate) fn call(&self, turn: u64) -> io::Result<Option<(u64, u64)>> {
+        let Some(at) = call_at(turn) else {
+            return Ok(None);
+        };
+        // It is written last.
+        let function = self.word(at + call::FUNCTION as u64)?;
         let from = self.word(at + call::CALL as u64)?;
-        Ok((from, self.word(at + call::FUNCTION as u64)?))
+        Ok((function != 0).then_some((from, function)))
     }
 
     /// Answers for a call.
-    pub(crate) fn answer(&self, at: usize, (answer, inlined): (u64, u64)) -> io::Result<()> {
-        let at = (CALLS + at * CALL_SIZE) as u64;
+    pub(crate) fn answer(&self, turn: u64, (answer, inlined): (u64, u64)) -> io::Result<()> {
+        let Some(at) = call_at(turn) else {
+            return Ok(());
+        };
         let inlined = inlined.to_le_bytes();
         self.file
             .write_all_at(&inlined, at + call::INLINED as u64)?;
@@ -394,7 +402,7 @@ impl Live {
     /// Gives a chunk back to the program.
     pub(crate) fn give_back(&mut self, chunk: u64) -> io::Result<()> {
         let number = (chunk - HEADER_SIZE as u64) / CHUNK_UNIT as u64 + 1;
-        let at = RETURNED_RING as u64 + self.returned % RING_LEN as u64 * 8;
+        let at = RETURNED_RING as u64 + self.returned % self.ring * 8;
         self.returned += 1;
         self.file.write_all_at(&number.to_le_bytes(), at)
     }
@@ -408,6 +416,11 @@ impl Log {
             self.read
         }
     }
+}
+
+/// Where a call is.
+fn call_at(turn: u64) -> Option<u64> {
+    (turn < CALLS_LEN as u64).then(|| CALLS as u64 + turn * CALL_SIZE as u64)
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -37,6 +37,7 @@ mod positions;
 pub mod sharing;
 pub mod symbols;
 mod types;
+mod units;
 pub mod whose;
 
 pub use events::{Events, Origin, Stream, Translator, Unnamed};

@@ -13,8 +13,8 @@
 //! ring has room for, so nobody overtakes anybody.
 
 use crate::format::{
-    self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
-    RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
+    self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
+    HEADER_SIZE, Kind, RETURNED_RING, RING_MOST, SLOT_ENTRIES, SLOTS, entry, header,
 };
 use crate::sync::AtomicU64;
 use crate::{platform, shadow};
@@ -24,6 +24,10 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
+
+/// How many numbers the ring of chunks has.
+static RING: AtomicUsize = AtomicUsize::new(1);
+const PAGE: usize = 4096;
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
@@ -60,10 +64,12 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     }
     // The program needs the most of its addresses.
     let size = size.min(platform::address_limit() / 8);
-    let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
+    let chunks = (size / CHUNK_UNIT).clamp(8, RING_MOST);
+    let size = HEADER_SIZE + chunks * CHUNK_UNIT;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let ring = || platform::allocate_file(at, RETURNED_RING, HEADER_SIZE - RETURNED_RING);
+    let len = (8 * chunks).next_multiple_of(PAGE);
+    let ring = || platform::allocate_file(at, RETURNED_RING, len);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -76,6 +82,8 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
+    counter(header::RING).store(chunks as u64, Ordering::Relaxed);
+    RING.store(chunks, Ordering::Relaxed);
     counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
@@ -149,8 +157,23 @@ fn fresh(size: usize) -> Option<usize> {
     platform::allocate_file(BASE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
 }
 
+fn ring_place(turn: u64) -> usize {
+    RETURNED_RING + turn as usize % RING.load(Ordering::Relaxed) * 8
+}
+
 fn ring(turn: u64) -> &'static AtomicU64 {
-    counter(RETURNED_RING + turn as usize % RING_LEN * 8)
+    counter(ring_place(turn))
+}
+
+/// A word of a call that the program has asked for.
+pub(crate) fn call(index: usize, field: usize) -> &'static AtomicU64 {
+    counter(CALLS + index % CALLS_LEN * CALL_SIZE + field)
+}
+
+/// Gives a call room in the file; whether there is any.
+pub(crate) fn prepare_call(index: usize) -> bool {
+    let at = (CALLS + index * CALL_SIZE) & !(PAGE - 1);
+    index < CALLS_LEN && platform::allocate_file(BASE.load(Ordering::Relaxed), at, PAGE)
 }
 
 /// The oldest chunk that came back, emptied; its offset.
@@ -219,8 +242,8 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
     {
         let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
         if turn.is_multiple_of(512) {
-            let at = RETURNED_RING + turn as usize % RING_LEN * 8;
-            platform::allocate_file(BASE.load(Ordering::Relaxed), at & !4095, 2 * 4096);
+            let at = ring_place(turn) & !(PAGE - 1);
+            platform::allocate_file(BASE.load(Ordering::Relaxed), at, 2 * PAGE);
         }
         let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
         ring(turn).store(number as u64, Ordering::Release);

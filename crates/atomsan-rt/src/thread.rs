@@ -340,6 +340,7 @@ impl Thread {
         recording::prepare_slot(self.slot.get() as usize);
         self.log.start_over();
         self.links.start_over();
+        self.position.forget_calls();
         self.logged.set(0);
         self.next_epoch();
         if self.tabled.get() {

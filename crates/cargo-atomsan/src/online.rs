@@ -9,7 +9,7 @@ use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, pass};
+use crate::{child, last, output, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
@@ -221,9 +221,7 @@ impl Watch<'_> {
             }
             let (counters, records) = (process.counters(), follower.summary().records);
             outcome.seen.add(&counters, records);
-            outcome
-                .seen
-                .warn(counters.pid, process.warning().into_iter().collect());
+            outcome.seen.warn(counters.pid, process.warnings());
             outcome
                 .documents
                 .push(process.document(self.args, self.started));
@@ -260,10 +258,21 @@ impl Process {
     }
 
     /// What a reader of the result must know.
-    fn warning(&self) -> Option<String> {
-        self.before.as_ref()?;
-        let warning = "the check started over, because there were too many variables for --memory";
-        Some(warning.to_owned())
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.before.is_some() {
+            let warning =
+                "the check started over, because there were too many variables for --memory";
+            warnings.push(warning.to_owned());
+        }
+        let unasked = self.follower.summary().unasked;
+        if unasked > 0 {
+            warnings.push(format!(
+                "{} calls counted as no region, because there were too many to ask for, or nobody answered",
+                output::grouped(unasked)
+            ));
+        }
+        warnings
     }
 
     /// What has been found so far.
@@ -291,8 +300,8 @@ impl Process {
             let (file, process) = (document.file.clone(), document.process);
             document = unite(vec![before.clone(), document], products::unite);
             (document.file, document.process, document.merged) = (file, process, None);
-            document.warnings.extend(self.warning());
         }
+        document.warnings.extend(self.warnings());
         document.events = self.follower.summary().records;
         document
     }

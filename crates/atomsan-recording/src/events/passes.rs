@@ -35,6 +35,8 @@ pub(super) struct Findings {
     pub(super) freed_in_use: Positions,
     /// Variables whose plain accesses are before the atomic ones.
     pub(super) initialised: HandedOver,
+    /// Variables that are handed over where no lock is held.
+    pub(super) unlocked: HandedOver,
 }
 
 /// How many events a batch has, more or less.
@@ -118,6 +120,7 @@ impl Translator {
         Findings {
             freed_in_use: std::mem::take(&mut self.freed_in_use),
             initialised: survey.initialised(),
+            unlocked: survey.unlocked(),
             handed_over,
             ..found
         }
