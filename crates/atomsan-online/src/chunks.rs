@@ -9,6 +9,8 @@
 
 use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
+use crate::origins::{self, Origins};
+use atomsan_recording::Origin;
 use atomsan_recording::file::{Piece, Record};
 use atomsan_recording::format::{Kind, first_word};
 use hashbrown::HashMap;
@@ -31,6 +33,8 @@ pub(crate) struct Chunks {
     slots: Vec<Slot>,
     /// How many there are.
     count: usize,
+    /// Where memory comes from.
+    origins: Origins,
     /// How many were given back although they might have been needed.
     pub(crate) forgotten: u64,
 }
@@ -157,9 +161,30 @@ impl Chunks {
                 let (_, words) = live.content(at, &chunk)?;
                 keep(at, chunk.position, &words);
             }
+            self.origins.look_through(live, at, &chunk)?;
             live.give_back(chunk.offset)?;
         }
         Ok(())
+    }
+
+    /// Where what is at these addresses comes from, as far as that can be found out.
+    pub(crate) fn origins(
+        &mut self,
+        live: &mut Live,
+        mut addresses: Vec<u64>,
+    ) -> io::Result<Vec<Origin>> {
+        for (at, slot) in self.slots.iter().enumerate() {
+            for chunk in &slot.chunks {
+                self.origins.look_through(live, at, chunk)?;
+            }
+        }
+        let mut origins = self.origins.of_memory(&mut addresses);
+        for (at, slot) in self.slots.iter().enumerate() {
+            if let (Some(last), false) = (slot.chunks.back(), addresses.is_empty()) {
+                origins.extend(origins::of_stack(live, at, last, &addresses)?);
+            }
+        }
+        Ok(origins)
     }
 
     /// What is left of all logs.
@@ -284,7 +309,7 @@ struct Use {
 }
 
 /// A walk through some chunks of a log.
-struct Walk {
+pub(crate) struct Walk {
     slot: usize,
     clocks: RangeInclusive<u64>,
     /// The functions that the thread is in, and its name: what a snapshot is made of.
@@ -298,7 +323,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(slot: usize, clocks: RangeInclusive<u64>) -> Walk {
+    pub(crate) fn new(slot: usize, clocks: RangeInclusive<u64>) -> Walk {
         Walk {
             slot,
             clocks,
@@ -316,8 +341,36 @@ impl Walk {
         self.last = None;
     }
 
+    /// Starts with a snapshot.
+    pub(crate) fn start(&mut self, snapshot: &[u64]) {
+        self.frames.clear();
+        let mut at = 0;
+        while let Some(record) = Record::parse(&snapshot[at..], 0) {
+            let len = record.kind.words();
+            self.follow(&record, &snapshot[at..at + len]);
+            at += len;
+        }
+    }
+
+    /// The thread, and the innermost calls that it is in.
+    pub(crate) fn snapshot(&self, calls: usize) -> Vec<u64> {
+        let mut snapshot = Vec::new();
+        if self.thread[0] != 0 {
+            let from = self.frames.len().saturating_sub(calls);
+            snapshot.extend(self.thread);
+            snapshot.extend(self.frames[from..].iter().flatten());
+        }
+        snapshot
+    }
+
+    /// The thread's stack.
+    pub(crate) fn stack(&self) -> std::ops::Range<u64> {
+        let [_, _, low, size] = self.thread;
+        low..low.saturating_add(size)
+    }
+
     /// What a record says of the calls that the thread is in.
-    fn follow(&mut self, record: &Record, words: &[u64]) {
+    pub(crate) fn follow(&mut self, record: &Record, words: &[u64]) {
         match record.kind {
             Kind::Enter => self.frames.push([words[0], words[1]]),
             Kind::Unnamed => {
@@ -348,13 +401,7 @@ impl Walk {
         parts: &mut Vec<Part>,
     ) {
         if !self.goes_on {
-            self.frames.clear();
-            let mut at = 0;
-            while let Some(record) = Record::parse(&snapshot[at..], 0) {
-                let len = record.kind.words();
-                self.follow(&record, &snapshot[at..at + len]);
-                at += len;
-            }
+            self.start(snapshot);
         }
         self.goes_on = true;
         self.clock = chunk.clock;
@@ -374,11 +421,7 @@ impl Walk {
                 open = None;
             } else if self.clocks.contains(&self.clock) {
                 if open.is_none() {
-                    let mut snapshot = Vec::new();
-                    if self.thread[0] != 0 {
-                        snapshot.extend(self.thread);
-                        snapshot.extend(self.frames.iter().flatten());
-                    }
+                    let snapshot = self.snapshot(usize::MAX);
                     open = Some(parts.len());
                     parts.push(Part {
                         slot: self.slot,

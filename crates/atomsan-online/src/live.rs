@@ -17,6 +17,8 @@ use std::path::Path;
 
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
+/// Where it says whether it has the origin of something.
+const CHUNK_ORIGINS: u64 = std::mem::offset_of!(ChunkHeader, origins) as u64;
 
 /// The log of one slot, as far as it has been read.
 #[derive(Debug, Default)]
@@ -254,6 +256,17 @@ impl Live {
         let (before, records) = self.buffer.split_at(snapshot as usize);
         let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
         Ok((words(before), words(records)))
+    }
+
+    /// Whether a chunk says where something was allocated or initialised.
+    pub(crate) fn has_origins(&self, chunk: &ChunkAt) -> io::Result<bool> {
+        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? != 0)
+    }
+
+    /// The position up to which a chunk is written.
+    pub(crate) fn written(&self, slot: usize, chunk: &ChunkAt) -> u64 {
+        let end = chunk.position + (CHUNK_UNIT - CHUNK_HEADER_SIZE) as u64 - chunk.snapshot;
+        self.logs[slot].written.min(end)
     }
 
     /// The call that the program has asked for at this turn, if it has: where it is, and what is

@@ -116,6 +116,13 @@ impl Single {
         self.records += recording.len() as u64 / 16;
         let translator = self.introduce(checker, options);
         let mut batch = translator.replay(&recording);
+        let unnamed = translator.take_unnamed();
+        if !unnamed.is_empty() {
+            let addresses = unnamed.iter().map(|one| one.address).collect();
+            let origins = self.chunks.origins(live, addresses)?;
+            let translator = self.introduce(checker, options);
+            translator.name_again(&unnamed, &origins, &mut batch);
+        }
         checker.renew(engine());
         checker.batch(&mut batch);
         checker.finish();

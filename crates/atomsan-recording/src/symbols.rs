@@ -203,9 +203,9 @@ impl Symbols {
         Some(frames)
     }
 
-    /// What lies at an address, if that is in a static: `account.balance`, or `account+8` where
-    /// nothing is known of types.
-    pub fn static_name(&self, address: u64) -> Option<String> {
+    /// What lies at an address, if that is in a static: the static, and all of it that is known,
+    /// `account.balance`, or `account+8` where nothing is known of types.
+    pub fn static_name(&self, address: u64) -> Option<(&str, String)> {
         // A file's zeroed statics lie behind what is mapped of it.
         let module = self
             .modules
@@ -221,11 +221,12 @@ impl Symbols {
             return None;
         }
         let path = module.types().and_then(|types| types.path(*start, offset));
-        Some(match (path, offset) {
+        let whole = match (path, offset) {
             (Some(path), _) => format!("{name}{path}"),
             (None, 0) => name.clone(),
             (None, offset) => format!("{name}+{offset}"),
-        })
+        };
+        Some((name, whole))
     }
 }
 

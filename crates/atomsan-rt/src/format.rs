@@ -235,8 +235,9 @@ pub struct ChunkHeader {
     pub next: u64,
     /// The number of the slot's transaction at its start.
     pub clock: u64,
-    /// Not used.
-    pub reserved: u64,
+    /// Not 0 if it says where something was allocated or initialised: such a chunk is read for the
+    /// names of memory, though nothing else of it may be wanted.
+    pub origins: u64,
 }
 
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_SIZE);

@@ -264,7 +264,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         previous: before.map_or(0, |before| before.position),
         next: 0,
         clock,
-        reserved: 0,
+        origins: 0,
     };
     let address = base + offset;
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
@@ -373,7 +373,7 @@ pub(crate) fn write_maps() {
             previous: 0,
             next: 0,
             clock: 0,
-            reserved: 0,
+            origins: 0,
         };
         let (mut at, end) = (base + offset + CHUNK_HEADER_SIZE, base + offset + SIZE);
         // SAFETY: the chunk is ours and not yet used.

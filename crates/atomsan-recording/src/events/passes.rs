@@ -35,6 +35,8 @@ pub(super) struct Findings {
     pub(super) freed_in_use: Positions,
     /// Variables whose plain accesses are before the atomic ones.
     pub(super) initialised: HandedOver,
+    /// Variables that are handed over where no lock is held.
+    pub(super) unlocked: HandedOver,
 }
 
 /// How many events a batch has, more or less.
@@ -118,15 +120,17 @@ impl Translator {
         Findings {
             freed_in_use: std::mem::take(&mut self.freed_in_use),
             initialised: survey.initialised(),
+            unlocked: survey.unlocked(),
             handed_over,
             ..found
         }
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
-    /// meanwhile.
+    /// meanwhile. What it could not name is [known](Translator::take_unnamed) afterwards.
     pub fn replay(&mut self, recording: &Recording) -> Batch {
         let outside = std::mem::take(&mut self.threads);
+        self.unnamed = Some(Vec::new());
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);

@@ -84,9 +84,10 @@ impl Translator {
                 new.push(address);
             }
             let repeated = op.is_atomic() && findings.repeated.contains(position);
-            let initialises = !op.is_atomic() && findings.initialised.contains(var);
+            let unlocked = || thread.held.is_empty() && findings.unlocked.contains(var);
+            let alone = !op.is_atomic() && (findings.initialised.contains(var) || unlocked());
             let checked = !repeated
-                && !initialises
+                && !alone
                 && var != Cells::LEFT_OUT
                 && !findings.handed_over.contains(var);
             let look = thread.sections.access(op, address, site, checked);

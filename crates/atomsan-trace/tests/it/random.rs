@@ -15,7 +15,7 @@ fn id() -> impl Strategy<Value = u32> {
 
 /// Every operation.
 pub fn op() -> impl Strategy<Value = Op> {
-    (0..26_u8, id(), id()).prop_map(|(number, a, b)| match number {
+    (0..25_u8, id(), id()).prop_map(|(number, a, b)| match number {
         0 => Op::Begin(FunctionId(a)),
         1 => Op::End,
         2 => Op::Read(VarId(a)),
@@ -38,7 +38,6 @@ pub fn op() -> impl Strategy<Value = Op> {
         19 => Op::Yield,
         20 => Op::Enter(FunctionId(a)),
         21 => Op::Exit(FunctionId(a)),
-        25 => Op::AtomicSwap(VarId(a)),
         22 => Op::Alloc(ObjectId(a)),
         23 => Op::Free(ObjectId(a)),
         _ => Op::RefStore {
@@ -174,7 +173,6 @@ impl Defined {
             | Op::AtomicLoad(x)
             | Op::AtomicStore(x)
             | Op::AtomicRmw(x)
-            | Op::AtomicSwap(x)
             | Op::AtomicRmwFailed(x) => x.0 %= self.vars,
             Op::Acquire(l)
             | Op::Release(l)

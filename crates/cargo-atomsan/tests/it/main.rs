@@ -7,6 +7,7 @@ mod check;
 mod ci;
 mod compilers;
 mod config;
+mod engines;
 mod harmless;
 mod kept;
 mod limits;
