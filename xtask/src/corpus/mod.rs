@@ -2,7 +2,7 @@
 //! quiet?
 //!
 //! * `cargo xtask corpus` builds the drivers of published bugs, runs them and keeps the table in
-//!   `docs/QUALITY.md` ([`drivers`]); with names, only those, and the table is only printed.
+//!   `docs/QUALITY.md` ([`drivers`]); with names, only their rows.
 //! * `cargo xtask corpus --suites` runs the test suites of well-tested crates with and without us, and
 //!   renews their rows in the other table ([`suites`]).
 //! * `cargo xtask corpus --quick` is the part that CI runs: some drivers, which are in `tests/corpus`, and
