@@ -40,8 +40,10 @@ fn expected(source: &Path) -> Option<(Found, Option<String>)> {
     let line = text
         .lines()
         .find_map(|line| Some(line.split_once("finding: ")?.1.to_owned()))?;
-    let mut words = line.split_whitespace();
-    let function = words.next().unwrap().to_owned();
+    // C++ writes `f(T const&)`.
+    let at = line.find(|c: char| c.is_ascii_digit()).unwrap();
+    let function = line[..at].trim_end().to_owned();
+    let mut words = line[at..].split_whitespace();
     let mut number = || words.next().unwrap().parse().unwrap();
     let lines = [number(), number()];
     // The end of a comment is no rank.
