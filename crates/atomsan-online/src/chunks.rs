@@ -81,6 +81,11 @@ impl Chunks {
         (1..self.slots.len()).try_for_each(|at| self.find(live, at))
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
     /// Gives back the chunks that are not needed; `keep` gets what is given back. Whether some were
     /// forgotten that may have been needed.
     pub(crate) fn advance(

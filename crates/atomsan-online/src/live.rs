@@ -7,8 +7,8 @@
 
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, SLOT_ENTRIES, SLOTS, call, entry,
-    header,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, RETURNED_RING,
+    SLOT_ENTRIES, SLOTS, call, entry, header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -66,6 +66,8 @@ pub(crate) struct Live {
     returned: u64,
     /// How many numbers the ring of chunks has.
     ring: u64,
+    /// How many chunks the program may have.
+    allowed: usize,
     buffer: Vec<u8>,
 }
 
@@ -79,6 +81,7 @@ impl Live {
             logs: Vec::new(),
             returned: 0,
             ring: 1,
+            allowed: FEW_CHUNKS,
             buffer: Vec::new(),
         };
         if live.word(header::MAGIC as u64)? != MAGIC {
@@ -396,6 +399,16 @@ impl Live {
         } else {
             position - snapshot
         };
+        Ok(())
+    }
+
+    /// Lets the program have more chunks if so many have to be kept.
+    pub(crate) fn allow(&mut self, kept: usize) -> io::Result<()> {
+        if kept > self.allowed / 2 && self.allowed < MANY_CHUNKS {
+            self.allowed = (2 * self.allowed).max(kept).min(MANY_CHUNKS);
+            let allowed = (self.allowed as u64).to_le_bytes();
+            self.file.write_all_at(&allowed, header::CHUNKS as u64)?;
+        }
         Ok(())
     }
 

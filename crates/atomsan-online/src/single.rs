@@ -54,6 +54,7 @@ impl Single {
         if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {
             self.links.cut();
         }
+        live.allow(self.chunks.count())?;
         Ok(news)
     }
 

@@ -68,6 +68,12 @@ pub const CALL_SIZE: usize = 32;
 pub const HEADER_SIZE: usize = CALLS + CALLS_LEN * CALL_SIZE;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
+/// How many chunks there are at first while somebody follows, and at most.
+pub const FEW_CHUNKS: usize = 256;
+/// See [`FEW_CHUNKS`].
+pub const MANY_CHUNKS: usize = 1024;
+/// How many more there are for each thread: what it does, and its edges between transactions.
+pub const FOR_THREAD: usize = 2;
 /// Size of a [`ChunkHeader`].
 pub const CHUNK_HEADER_SIZE: usize = 64;
 
@@ -115,6 +121,9 @@ pub mod header {
     /// How often something was called that there was no room to ask for, so that it counted as no
     /// region.
     pub const UNASKED: usize = 128;
+    /// How many chunks there should be at most while a follower is there, besides [`super::FOR_THREAD`]
+    /// for each thread: it says so when it must keep more than [`super::FEW_CHUNKS`].
+    pub const CHUNKS: usize = 136;
     /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
     /// not have enough addresses for a word each.
     pub const SHADOW: usize = 512;

@@ -189,7 +189,10 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
 #[inline(always)]
 pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
     if (address & 7) + size > 8 {
-        return access_slow(thread, address, size, write, pc);
+        if !is_settled(thread, address, size, write) {
+            access_slow(thread, address, size, write, pc);
+        }
+        return;
     }
     let shadow = shadow::word(address);
     let word = shadow.load(Ordering::Relaxed);
@@ -203,6 +206,24 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
         }
         Known::Nothing => take(thread, address, size, write, pc),
     }
+}
+
+/// Whether nothing is to be done for an access to more than one granule, because the thread owns all
+/// of them, and has logged these bytes if anything is logged.
+#[inline(always)]
+fn is_settled(thread: &Thread, address: usize, size: usize, write: bool) -> bool {
+    let (mine, end) = (thread.mine.get(), address.saturating_add(size));
+    let all = MASKS[masks_offset(8, write) / 8].load(Ordering::Relaxed);
+    let mut at = address;
+    while at < end {
+        let logged = logging(bytes(at, end - at), write);
+        let word = shadow::word(at).load(Ordering::Relaxed);
+        if (word ^ mine) & all & (!BYTES | logged) != 0 {
+            return false;
+        }
+        at = (at | 7).saturating_add(1);
+    }
+    true
 }
 
 /// An access that is going to be logged tells where the thread is, if it is of something that others

@@ -14,7 +14,8 @@
 
 use crate::format::{
     self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    HEADER_SIZE, Kind, RETURNED_RING, RING_MOST, SLOT_ENTRIES, SLOTS, entry, header,
+    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_MOST, SLOT_ENTRIES,
+    SLOTS, entry, header,
 };
 use crate::sync::AtomicU64;
 use crate::{platform, shadow};
@@ -31,6 +32,8 @@ const PAGE: usize = 4096;
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
+/// After so many steps, it takes more room.
+const SHORTLY: u32 = 100;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
 /// After so many steps, it is looked whether the follower is still there.
@@ -140,12 +143,13 @@ pub(crate) fn give_up() {
     counter(header::FOLLOWED).store(GONE, Ordering::Relaxed);
 }
 
-/// A fresh part of the file, `size` bytes; its offset.
-fn fresh(size: usize) -> Option<usize> {
+/// A fresh part of the file, `size` bytes, if there are no more than so many chunks then; its offset.
+fn fresh(size: usize, most: usize) -> Option<usize> {
     let top = counter(header::TOP);
     let mut at = top.load(Ordering::Relaxed);
+    let end = HEADER_SIZE.saturating_add(most.saturating_mul(CHUNK_UNIT));
     loop {
-        if at as usize + size > SIZE.load(Ordering::Relaxed) {
+        if at as usize + size > SIZE.load(Ordering::Relaxed).min(end) {
             return None;
         }
         match top.compare_exchange_weak(at, at + size as u64, Ordering::Relaxed, Ordering::Relaxed)
@@ -269,14 +273,20 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
     Some(Chunk { address, position })
 }
 
-/// Room for a chunk of a log: memory stays as it is while somebody follows, and grows up to the
-/// budget while nobody does.
+/// Room for a chunk of a log. While nobody follows, memory grows up to the budget. While somebody does,
+/// there are as few chunks as it can do with; a thread waits for one that comes back, shortly, and
+/// takes more room if none does.
 fn room() -> Option<usize> {
     let followed = counter(header::FOLLOWED);
     if followed.load(Ordering::Relaxed) == 0 {
-        return fresh(CHUNK_UNIT).or_else(used);
+        return fresh(CHUNK_UNIT, usize::MAX).or_else(used);
     }
-    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT)) {
+    let for_threads = FOR_THREAD * counter(header::HIGHEST_SLOT).load(Ordering::Relaxed) as usize;
+    let wanted = || {
+        let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
+        chunks.max(FEW_CHUNKS) + for_threads
+    };
+    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, wanted())) {
         return Some(offset);
     }
     if followed.load(Ordering::Relaxed) == GONE {
@@ -287,7 +297,12 @@ fn room() -> Option<usize> {
     let mut turn = 0;
     while turn < PATIENCE {
         platform::sleep_microseconds(100);
-        if let Some(offset) = used() {
+        let most = if turn < SHORTLY {
+            wanted()
+        } else {
+            MANY_CHUNKS + for_threads
+        };
+        if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, most)) {
             return Some(offset);
         }
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
@@ -347,7 +362,7 @@ pub(crate) fn write_maps() {
     if fd < 0 || base == 0 {
         return;
     }
-    if let Some(offset) = fresh(SIZE) {
+    if let Some(offset) = fresh(SIZE, usize::MAX) {
         let header = ChunkHeader {
             magic: format::CHUNK_MAGIC,
             kind: format::CHUNK_MAPS,

@@ -130,7 +130,7 @@ impl Thread {
     /// Another transaction starts, which executes this region, or none.
     fn tick(&self, region: u64) {
         let at = &self.position;
-        let (now, slot) = (at.clock.get() + 1, self.slot.get());
+        let now = at.clock.get() + 1;
         at.clock.set(now);
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
@@ -139,9 +139,9 @@ impl Thread {
         }
         let epoch = self.start_epoch();
         self.history.begin(now, region, epoch, self.log_position());
-        recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
+        self.entry(entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);
-        recording::slot_entry(slot, entry::CLOCK).store(now, Ordering::Release);
+        self.entry(entry::CLOCK).store(now, Ordering::Release);
     }
 
     /// The thread enters a region, or leaves it.

@@ -37,7 +37,7 @@
 use crate::format::{Kind, LOW, SLOTS, entry, first_word, frame_detail, header, second_word};
 use crate::history::{History, Source};
 use crate::log::{self, Log};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -113,6 +113,8 @@ pub(crate) struct Thread {
     /// Nesting of annotations that ask us to look away.
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
+    /// Where the slot's entry is mapped.
+    entry: Cell<usize>,
     /// The thread's number in this process, from 0.
     pub(crate) number: Cell<u64>,
     /// How many of the frames are in the log.
@@ -278,8 +280,22 @@ pub(crate) fn position_of(slot: u32) -> u64 {
 }
 
 impl Thread {
+    /// Finds the slot's entry in the recording.
+    fn find_entry(&self) {
+        let entry = recording::slot_entry(self.slot.get(), 0);
+        self.entry.set(core::ptr::from_ref(entry) as usize);
+    }
+
+    /// A word of the own slot's entry.
+    #[inline(always)]
+    pub(crate) fn entry(&self, field: usize) -> &AtomicU64 {
+        // SAFETY: entries have this field, and the recording is mapped for good.
+        unsafe { &*((self.entry.get() + field) as *const AtomicU64) }
+    }
+
     fn reset(&self, slot: u32, number: u64) {
         self.slot.set(slot);
+        self.find_entry();
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
         self.set_mine(ownership::owned_by(slot, self.mine.get()));
@@ -307,6 +323,16 @@ impl Thread {
         self.frames.as_ptr() as usize
     }
 
+    /// Where frames end.
+    fn limit(&self) -> usize {
+        self.base() + FRAMES * size_of::<Frame>()
+    }
+
+    /// Where the frames end that are in the log.
+    fn logged_end(&self) -> usize {
+        self.base() + self.logged.get() * size_of::<Frame>()
+    }
+
     /// How many frames there are.
     fn depth(&self) -> usize {
         (self.top.get() - self.base()) / size_of::<Frame>()
@@ -314,19 +340,14 @@ impl Thread {
 
     /// Says what the hooks may do by themselves.
     fn guard(&self) {
-        let (base, inside) = (self.base(), self.is_inside());
-        let limit = base + FRAMES * size_of::<Frame>();
-        self.room.set(if inside && self.excess.get() == 0 {
-            limit
-        } else {
-            0
-        });
-        let logged = base + self.logged.get() * size_of::<Frame>();
+        let (inside, excess) = (self.is_inside(), self.excess.get() > 0);
+        let room = if inside && !excess { self.limit() } else { 0 };
+        self.room.set(room);
         let outside = self.tabled.get() && !inside;
-        self.floor.set(if outside || self.excess.get() > 0 {
+        self.floor.set(if outside || excess {
             usize::MAX
         } else {
-            logged.max(self.region_floor())
+            self.logged_end().max(self.region_floor())
         });
     }
 
@@ -338,6 +359,7 @@ impl Thread {
         }
         self.known[self.slot.get() as usize].set(u64::MAX);
         recording::prepare_slot(self.slot.get() as usize);
+        self.find_entry();
         self.log.start_over();
         self.links.start_over();
         self.position.forget_calls();
@@ -804,8 +826,7 @@ impl Thread {
         if last.stack < stack {
             self.drop_frames_below(stack);
         }
-        let depth = self.depth();
-        if depth == FRAMES {
+        if self.top.get() == self.limit() {
             self.excess.set(self.excess.get() + 1);
             return self.guard();
         }
@@ -817,12 +838,15 @@ impl Thread {
                 .work(|| self.enter_outside(call, function))
                 .unwrap_or(0);
         }
-        self.frames[depth].set(Frame {
+        let top = self.top.get();
+        let frame = Frame {
             call,
             function,
             stack,
-        });
-        self.top.set(self.top.get() + size_of::<Frame>());
+        };
+        // SAFETY: the top is in front of the limit, so there is room for a frame.
+        unsafe { (*(top as *const Cell<Frame>)).set(frame) };
+        self.top.set(top + size_of::<Frame>());
         if outside {
             self.guard();
             self.next_epoch();
@@ -838,16 +862,19 @@ impl Thread {
             self.excess.set(excess);
             return self.guard();
         }
-        let Some(depth) = self.depth().checked_sub(1) else {
-            return;
-        };
         let end = self.top.get();
-        self.top.set(end - size_of::<Frame>());
-        if self.logged.get() > depth {
-            self.log_exit(depth);
+        if end == self.base() {
+            return;
+        }
+        let top = end - size_of::<Frame>();
+        self.top.set(top);
+        if self.logged_end() > top {
+            self.log_exit(self.depth());
         }
         if self.tabled.get() {
-            self.work(|| self.leave(self.frames[depth].get().function, end));
+            // SAFETY: the innermost frame, which has just been left.
+            let frame = unsafe { (*(top as *const Cell<Frame>)).get() };
+            self.work(|| self.leave(frame.function, end));
             self.guard();
         }
     }

@@ -159,6 +159,8 @@ impl<'a> Driver<'a> {
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
             .env("CARGO_INCREMENTAL", "0")
             .env_remove("CARGO_TARGET_DIR")
+            // By which cargo would have its own directory searched for the runtime.
+            .env_remove("LD_LIBRARY_PATH")
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -189,6 +191,7 @@ impl<'a> Driver<'a> {
     fn once(&self, flags: &[&str], seen: &mut Seen) -> Result<Vec<Found>> {
         let output = self.directory.join("findings.json");
         let _ = std::fs::remove_file(&output);
+        let log = self.directory.join("stderr.log");
         let mut command = self.command("run");
         command
             .args(["--regions", self.bug.package, "--json", "-o"])
@@ -196,10 +199,15 @@ impl<'a> Driver<'a> {
             .args(flags)
             .args(["--quiet", "--"])
             .arg(self.bug.trials.to_string())
-            .stderr(Stdio::null());
+            .stderr(std::fs::File::create(&log)?);
         let ended = process::run(&mut command, TIMEOUT)?;
         seen.megabytes = ended.megabytes.max(seen.megabytes);
         seen.late += u32::from(!ended.in_time);
+        // Silence is a result, nothing is none.
+        if ended.in_time && !output.exists() {
+            let said = std::fs::read_to_string(&log)?;
+            return Err(format!("{}: no result: {said}", self.bug.name).into());
+        }
         findings(&output)
     }
 }

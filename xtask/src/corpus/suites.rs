@@ -196,6 +196,7 @@ fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outco
         .args(&arguments)
         .current_dir(directory)
         .env_remove("CARGO_TARGET_DIR")
+        .env_remove("LD_LIBRARY_PATH")
         .env("CARGO_INCREMENTAL", "0")
         .stdin(Stdio::null());
     let log = directory.join("tests.log");
@@ -215,6 +216,7 @@ fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outco
         .arg("--no-run")
         .current_dir(directory)
         .env_remove("CARGO_TARGET_DIR")
+        .env_remove("LD_LIBRARY_PATH")
         .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::null())
         .status()?;
