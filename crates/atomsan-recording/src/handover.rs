@@ -25,13 +25,13 @@
 //! The results of a pool of threads are under a lock while the threads work; before they start, and when they
 //! are done, one thread has them to itself. So the accesses under locks and those under none are two
 //! questions: if those under none are in order with all conflicting accesses of other threads, they are
-//! handed over, and left out, and those under a lock stay ([`Survey::unlocked`]).
+//! handed over, and left out, and those under a lock stay ([`Alone::Unlocked`]).
 //!
 //! # What is initialised
 //!
 //! A variable that is accessed atomically may be written plainly at first, by the thread that makes it: nobody
 //! else knows it then. If these accesses are ordered before every atomic one of another thread, nobody can
-//! get in between, and they are left out ([`Survey::initialised`]); the atomic ones stay.
+//! get in between, and they are left out ([`Alone::Plainly`]); the atomic ones stay.
 //!
 //! With very many threads at the same time the order is not worked out but taken for granted, and only
 //! common locks count: nothing is predicted from a race then.
@@ -49,7 +49,7 @@
 
 use crate::file::Record;
 use crate::format::{GUARD, Kind};
-use atomsan_trace::{LockId, VarId};
+use atomsan_trace::{LockId, Op, VarId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -556,28 +556,18 @@ impl Survey {
 
     /// What the pass has found out so far.
     pub fn finish(&self) -> HandedOver {
-        self.those(OVER)
-    }
-
-    /// Variables of which only atomic accesses count: the plain ones are before them.
-    pub fn initialised(&self) -> HandedOver {
-        self.those(INITIALISED)
-    }
-
-    /// Variables of which only accesses under a lock count.
-    pub fn unlocked(&self) -> HandedOver {
-        self.those(UNLOCKED)
-    }
-
-    fn those(&self, verdict: u32) -> HandedOver {
-        let places = self.ways.places.chunks(64);
-        let vars = places.map(|some| {
-            let these = some.iter().enumerate();
-            let these = these.filter(|(_, place)| self.ways.verdict(**place) == verdict);
-            these.fold(0, |bits, (at, _)| bits | 1 << at)
+        let [vars, initialised, unlocked] = [OVER, INITIALISED, UNLOCKED].map(|verdict| {
+            let places = self.ways.places.chunks(64).map(|some| {
+                let these = some.iter().enumerate();
+                let these = these.filter(|(_, place)| self.ways.verdict(**place) == verdict);
+                these.fold(0, |bits, (at, _)| bits | 1 << at)
+            });
+            places.collect()
         });
         HandedOver {
-            vars: vars.collect(),
+            vars,
+            initialised,
+            unlocked,
         }
     }
 }
@@ -587,14 +577,55 @@ impl Survey {
 pub struct HandedOver {
     /// A bit for each.
     vars: Vec<u64>,
+    /// A bit for each of which only atomic accesses count: the plain ones are before them.
+    initialised: Vec<u64>,
+    /// A bit for each of which only accesses under a lock count.
+    unlocked: Vec<u64>,
+}
+
+/// Which accesses to a variable need no check, if some do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alone {
+    /// None of them.
+    Never,
+    /// Plain ones: they initialise what is atomic from then on.
+    Plainly,
+    /// Those under no lock.
+    Unlocked,
 }
 
 impl HandedOver {
-    /// Whether a variable is one of them.
+    /// Whether a variable needs no check.
     #[inline]
     pub fn contains(&self, var: VarId) -> bool {
-        let word = self.vars.get(var.index() / 64);
-        word.is_some_and(|word| word >> (var.index() % 64) & 1 != 0)
+        has(&self.vars, var)
+    }
+
+    /// Which accesses to a variable that needs a check need none.
+    pub fn alone(&self, var: VarId) -> Alone {
+        match () {
+            () if has(&self.initialised, var) => Alone::Plainly,
+            () if has(&self.unlocked, var) => Alone::Unlocked,
+            () => Alone::Never,
+        }
+    }
+}
+
+#[inline]
+fn has(bits: &[u64], var: VarId) -> bool {
+    let word = bits.get(var.index() / 64);
+    word.is_some_and(|word| word >> (var.index() % 64) & 1 != 0)
+}
+
+impl Alone {
+    /// Whether this is one of them.
+    #[inline]
+    pub fn covers(self, op: Op, held: &[LockId]) -> bool {
+        match self {
+            Alone::Never => false,
+            Alone::Plainly => !op.is_atomic(),
+            Alone::Unlocked => !op.is_atomic() && held.is_empty(),
+        }
     }
 }
 
@@ -681,9 +712,13 @@ mod tests {
             }
             survey.access(1, X, false, true, &[]);
             assert!(!survey.finish().contains(X));
-            let before = survey.unlocked().contains(X);
+            let before = survey.finish().alone(X) == Alone::Unlocked;
             survey.forget(X);
-            assert_eq!(survey.unlocked().contains(X), before, "after its end");
+            assert_eq!(
+                survey.finish().alone(X) == Alone::Unlocked,
+                before,
+                "after its end"
+            );
             before
         };
         assert!(unlocked(true));
@@ -705,9 +740,13 @@ mod tests {
                 survey.access(1, X, true, true, &[]);
             }
             assert!(!survey.finish().contains(X), "its atomic accesses count");
-            let before = survey.initialised().contains(X);
+            let before = survey.finish().alone(X) == Alone::Plainly;
             survey.forget(X);
-            assert_eq!(survey.initialised().contains(X), before, "after its end");
+            assert_eq!(
+                survey.finish().alone(X) == Alone::Plainly,
+                before,
+                "after its end"
+            );
             before
         };
         assert!(initialised(true, false));

@@ -33,10 +33,6 @@ pub(super) struct Findings {
     pub(super) repeated: Positions,
     /// Positions of frees that are not ordered after a use.
     pub(super) freed_in_use: Positions,
-    /// Variables whose plain accesses are before the atomic ones.
-    pub(super) initialised: HandedOver,
-    /// Variables that are handed over where no lock is held.
-    pub(super) unlocked: HandedOver,
 }
 
 /// How many events a batch has, more or less.
@@ -119,8 +115,6 @@ impl Translator {
         found.repeated.extend(pure.map(|look| look.position));
         Findings {
             freed_in_use: std::mem::take(&mut self.freed_in_use),
-            initialised: survey.initialised(),
-            unlocked: survey.unlocked(),
             handed_over,
             ..found
         }

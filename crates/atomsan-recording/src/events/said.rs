@@ -72,7 +72,7 @@ impl Translator {
         let (survey, findings) = (&mut self.survey, &self.findings);
         let (repeated, batch) = (&mut self.repeated, &mut self.batch);
         let (mut looked_again, mut first) = (None, None);
-        self.cells.touch(range, |var, address, is_new| {
+        self.cells.touch(range, |var, address, is_new, alone| {
             let op = op(var);
             if let Some(survey) = survey {
                 let Thread { held, looks, .. } = &mut *thread;
@@ -84,8 +84,8 @@ impl Translator {
                 new.push(address);
             }
             let repeated = op.is_atomic() && findings.repeated.contains(position);
-            let unlocked = || thread.held.is_empty() && findings.unlocked.contains(var);
-            let alone = !op.is_atomic() && (findings.initialised.contains(var) || unlocked());
+            let alone = alone.covers(op, &thread.held)
+                || findings.handed_over.alone(var).covers(op, &thread.held);
             let checked = !repeated
                 && !alone
                 && var != Cells::LEFT_OUT
