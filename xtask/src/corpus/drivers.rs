@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// How often a driver is run in each mode, at most.
 const RUNS: u32 = 5;
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const MODES: [(&str, &[&str]); 3] = [
     ("quiet", &[]),
     ("noise", &["--noise"]),
