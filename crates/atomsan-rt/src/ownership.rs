@@ -547,7 +547,10 @@ pub(crate) fn touch(thread: &Thread, address: usize, holds: bool) {
     let word = unlocked(shadow);
     let is_own = slot_of(word) == thread.slot.get();
     let next = match word & STATE {
-        READ_SHARED => return drop(thread.see(address)),
+        READ_SHARED => {
+            thread.see(address);
+            return;
+        }
         READ_EXCLUSIVE | WRITE_EXCLUSIVE if is_own => {
             owned(thread, word & STATE) | word & (SHARED | ATOMIC)
         }

@@ -14,7 +14,7 @@
 
 use crate::format::{
     self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_MOST, SLOT_ENTRIES,
+    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
     SLOTS, entry, header,
 };
 use crate::sync::AtomicU64;
@@ -26,9 +26,9 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many numbers the ring of chunks has.
-static RING: AtomicUsize = AtomicUsize::new(1);
 const PAGE: usize = 4096;
+/// How many numbers of the ring are in a page.
+const IN_PAGE: u64 = PAGE as u64 / 8;
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
@@ -67,12 +67,10 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     }
     // The program needs the most of its addresses.
     let size = size.min(platform::address_limit() / 8);
-    let chunks = (size / CHUNK_UNIT).clamp(8, RING_MOST);
-    let size = HEADER_SIZE + chunks * CHUNK_UNIT;
+    let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let len = (8 * chunks).next_multiple_of(PAGE);
-    let ring = || platform::allocate_file(at, RETURNED_RING, len);
+    let ring = || platform::allocate_file(at, RETURNED_RING, 2 * PAGE);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -85,8 +83,6 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
-    counter(header::RING).store(chunks as u64, Ordering::Relaxed);
-    RING.store(chunks, Ordering::Relaxed);
     counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
@@ -162,7 +158,15 @@ fn fresh(size: usize, most: usize) -> Option<usize> {
 }
 
 fn ring_place(turn: u64) -> usize {
-    RETURNED_RING + turn as usize % RING.load(Ordering::Relaxed) * 8
+    RETURNED_RING + turn as usize % RING_LEN * 8
+}
+
+/// Gives the page of the ring behind a turn room in the file, where one begins.
+fn prepare_ring(turn: u64) {
+    if turn.is_multiple_of(IN_PAGE) {
+        let next = ring_place(turn + IN_PAGE);
+        platform::allocate_file(BASE.load(Ordering::Relaxed), next, PAGE);
+    }
 }
 
 fn ring(turn: u64) -> &'static AtomicU64 {
@@ -198,6 +202,7 @@ fn used() -> Option<usize> {
         }
         let took = taken.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
         if took.is_ok() {
+            prepare_ring(turn);
             let chunk = place.swap(0, Ordering::AcqRel) as usize;
             let offset = HEADER_SIZE + chunk.checked_sub(1)? * CHUNK_UNIT;
             if offset + CHUNK_UNIT > SIZE.load(Ordering::Relaxed) {
@@ -245,10 +250,10 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         && let Some(before) = before
     {
         let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
-        if turn.is_multiple_of(512) {
-            let at = ring_place(turn) & !(PAGE - 1);
-            platform::allocate_file(BASE.load(Ordering::Relaxed), at, 2 * PAGE);
+        if turn == 0 {
+            platform::allocate_file(base, RETURNED_RING, PAGE);
         }
+        prepare_ring(turn);
         let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
         ring(turn).store(number as u64, Ordering::Release);
     }
