@@ -443,6 +443,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             if next & STATE == READ_SHARED {
                 thread.filter(address & !7, next, bytes);
             }
+            thread.taken.set((address, word, next));
             if word & STATE == READ_SHARED && atomic != 0 && is_order_only() {
                 // Who has seen the word before it was taken said so before.
                 thread.after_readers(address);
@@ -674,6 +675,10 @@ pub(crate) fn atomic<R>(
     if next & STATE == READ_SHARED {
         thread.see(address);
     }
+    thread.taken.set(match outcome {
+        Outcome::Failed(_) => (address, word, next),
+        _ => (0, 0, 0),
+    });
     shadow.store(next, Ordering::Release);
     result
 }
@@ -699,14 +704,29 @@ fn atomic_unlogged<R>(
             && thread.is_after(slot_of(word), word & POSITION)
             && sees(thread, shadow, address, word)
     };
+    thread.taken.set((0, 0, 0));
     if !is_settled() {
         own(thread, address, 0, may_write);
     }
-    let (result, _) = perform();
+    let (result, outcome) = perform();
     if !is_settled() {
         own(thread, address, 0, may_write);
+    }
+    if !matches!(outcome, Outcome::Failed(_)) {
+        thread.taken.set((0, 0, 0));
     }
     result
+}
+
+/// The thread is going to wait for a lock after its attempt to take it has failed. That it has looked
+/// at the lock does not count, then: it is tried again. So the lock is still its holder's, who
+/// does not come after this thread when it lets go.
+pub(crate) fn take_back(thread: &Thread, address: usize) {
+    let (last, before, taken) = thread.taken.replace((0, 0, 0));
+    if last == address && thread.is_tabled() && before & EXCLUSIVE != 0 {
+        let shadow = shadow::word(address);
+        let _ = shadow.compare_exchange(taken, before, Ordering::AcqRel, Ordering::Relaxed);
+    }
 }
 
 /// An atomic operation that the program asked us not to look at: it has its place in the order,

@@ -123,6 +123,8 @@ pub(crate) struct Thread {
     stack_low: Cell<usize>,
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
+    /// The last granule that was taken by an attempt that failed, and its words before and after.
+    pub(crate) taken: Cell<(usize, u64, u64)>,
     filter: [Cell<Filtered>; FILTER],
     /// Positions that this thread is after, by slot; it is always after itself.
     pub(crate) known: [Cell<u64>; SLOTS + 1],
