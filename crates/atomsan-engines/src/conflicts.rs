@@ -78,7 +78,7 @@ impl Conflicts {
     pub fn repeats(&self, event: &Event, tx: TxRef) -> bool {
         let (x, writes) = match event.op {
             Op::Read(x) | Op::AtomicLoad(x) | Op::AtomicRmwFailed(x) => (x, false),
-            Op::Write(x) | Op::AtomicStore(x) | Op::AtomicRmw(x) | Op::AtomicSwap(x) => (x, true),
+            Op::Write(x) | Op::AtomicStore(x) | Op::AtomicRmw(x) => (x, true),
             _ => return false,
         };
         let Some(var) = self.vars.get(x.index()) else {

@@ -9,6 +9,8 @@
 
 use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
+use crate::origins::{self, Origins};
+use atomsan_recording::Origin;
 use atomsan_recording::file::{Piece, Record};
 use atomsan_recording::format::{Kind, first_word};
 use hashbrown::HashMap;
@@ -31,6 +33,8 @@ pub(crate) struct Chunks {
     slots: Vec<Slot>,
     /// How many there are.
     count: usize,
+    /// Where memory comes from.
+    origins: Origins,
     /// How many were given back although they might have been needed.
     pub(crate) forgotten: u64,
 }
@@ -75,6 +79,11 @@ impl Chunks {
             self.slots.resize_with(live.slots(), Slot::default);
         }
         (1..self.slots.len()).try_for_each(|at| self.find(live, at))
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
     }
 
     /// Gives back the chunks that are not needed; `keep` gets what is given back. Whether some were
@@ -152,9 +161,30 @@ impl Chunks {
                 let (_, words) = live.content(at, &chunk)?;
                 keep(at, chunk.position, &words);
             }
+            self.origins.look_through(live, at, &chunk)?;
             live.give_back(chunk.offset)?;
         }
         Ok(())
+    }
+
+    /// Where what is at these addresses comes from, as far as that can be found out.
+    pub(crate) fn origins(
+        &mut self,
+        live: &mut Live,
+        mut addresses: Vec<u64>,
+    ) -> io::Result<Vec<Origin>> {
+        for (at, slot) in self.slots.iter().enumerate() {
+            for chunk in &slot.chunks {
+                self.origins.look_through(live, at, chunk)?;
+            }
+        }
+        let mut origins = self.origins.of_memory(&mut addresses);
+        for (at, slot) in self.slots.iter().enumerate() {
+            if let (Some(last), false) = (slot.chunks.back(), addresses.is_empty()) {
+                origins.extend(origins::of_stack(live, at, last, &addresses)?);
+            }
+        }
+        Ok(origins)
     }
 
     /// What is left of all logs.
@@ -292,7 +322,7 @@ struct Use {
 
 /// Transactions of a slot that belong to a component, and its last part among those that are found.
 #[derive(Clone, Debug)]
-struct Stretch {
+pub(crate) struct Stretch {
     component: usize,
     clocks: RangeInclusive<u64>,
     /// The part that is being made, and the position of the last one in this transaction.
@@ -312,7 +342,7 @@ impl Stretch {
 }
 
 /// A walk through some chunks of a log.
-struct Walk {
+pub(crate) struct Walk {
     slot: usize,
     stretches: Vec<Stretch>,
     /// Those that the current transaction is in.
@@ -325,7 +355,7 @@ struct Walk {
 }
 
 impl Walk {
-    fn new(slot: usize, stretches: Vec<Stretch>) -> Walk {
+    pub(crate) fn new(slot: usize, stretches: Vec<Stretch>) -> Walk {
         Walk {
             slot,
             stretches,
@@ -366,8 +396,36 @@ impl Walk {
         self.active.extend(active.map(|(index, _)| index));
     }
 
+    /// Starts with a snapshot.
+    pub(crate) fn start(&mut self, snapshot: &[u64]) {
+        self.frames.clear();
+        let mut at = 0;
+        while let Some(record) = Record::parse(&snapshot[at..], 0) {
+            let len = record.kind.words();
+            self.follow(&record, &snapshot[at..at + len]);
+            at += len;
+        }
+    }
+
+    /// The thread, and the innermost calls that it is in.
+    pub(crate) fn snapshot(&self, calls: usize) -> Vec<u64> {
+        let mut snapshot = Vec::new();
+        if self.thread[0] != 0 {
+            let from = self.frames.len().saturating_sub(calls);
+            snapshot.extend(self.thread);
+            snapshot.extend(self.frames[from..].iter().flatten());
+        }
+        snapshot
+    }
+
+    /// The thread's stack.
+    pub(crate) fn stack(&self) -> std::ops::Range<u64> {
+        let [_, _, low, size] = self.thread;
+        low..low.saturating_add(size)
+    }
+
     /// What a record says of the calls that the thread is in.
-    fn follow(&mut self, record: &Record, words: &[u64]) {
+    pub(crate) fn follow(&mut self, record: &Record, words: &[u64]) {
         match record.kind {
             Kind::Enter => self.frames.push([words[0], words[1]]),
             Kind::Unnamed => {
@@ -397,13 +455,7 @@ impl Walk {
         parts: &mut [Vec<Part>],
     ) {
         if !self.goes_on {
-            self.frames.clear();
-            let mut at = 0;
-            while let Some(record) = Record::parse(&snapshot[at..], 0) {
-                let len = record.kind.words();
-                self.follow(&record, &snapshot[at..at + len]);
-                at += len;
-            }
+            self.start(snapshot);
         }
         self.goes_on = true;
         self.enter(chunk.clock);
@@ -430,15 +482,15 @@ impl Walk {
 
     /// Adds a record to the parts of all components that it belongs to.
     fn add(&mut self, record: &Record, words: &[u64], parts: &mut [Vec<Part>]) {
-        for &active in &self.active {
+        for index in 0..self.active.len() {
+            let active = self.active[index];
+            let snapshot = match self.stretches[active].open {
+                None => self.snapshot(usize::MAX),
+                Some(_) => Vec::new(),
+            };
             let stretch = &mut self.stretches[active];
             let parts = &mut parts[stretch.component];
             let open = *stretch.open.get_or_insert_with(|| {
-                let mut snapshot = Vec::new();
-                if self.thread[0] != 0 {
-                    snapshot.extend(self.thread);
-                    snapshot.extend(self.frames.iter().flatten());
-                }
                 parts.push(Part {
                     slot: self.slot,
                     position: record.position,

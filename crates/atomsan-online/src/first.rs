@@ -18,7 +18,7 @@ const PATIENCE: usize = 1 << 10;
 pub(crate) struct First {
     pub(crate) questions: Questions,
     pub(crate) links: Links,
-    /// Regions that have been found, by number, plus 1; 0 for unary transactions.
+    /// Regions that have been found, by number; 0 for unary transactions.
     seen: HashSet<u16, FxBuildHasher>,
     pub(crate) found: StaticInfo,
 }
@@ -29,7 +29,7 @@ impl First {
         let answered = self.questions.answer(live, options)?;
         let news = self.links.advance(live)? || answered;
         if self.links.is_due(if news { PATIENCE } else { 1 }) {
-            self.check(live, options)?;
+            self.check(options);
         }
         self.links.tidy();
         Ok(news)
@@ -39,11 +39,12 @@ impl First {
     pub(crate) fn finish(&mut self, live: &mut Live, options: &Options) -> io::Result<()> {
         while self.advance(live, options)? {}
         self.links.finish();
-        self.check(live, options)
+        self.check(options);
+        Ok(())
     }
 
     /// Looks for components, and names their regions.
-    fn check(&mut self, live: &Live, options: &Options) -> io::Result<()> {
+    fn check(&mut self, options: &Options) {
         let components = self.links.components();
         let largest = components.iter().map(Vec::len).max();
         if largest > Some(options.component_limit) {
@@ -58,14 +59,12 @@ impl First {
             if !self.seen.insert(region) {
                 continue;
             }
-            match region.checked_sub(1) {
-                Some(region) => {
-                    let name = self.questions.name(live, options, region)?;
-                    self.found.regions.extend(name.as_deref().map(Box::from));
-                }
-                None => self.found.unary = true,
+            if region == 0 {
+                self.found.unary = true;
+                continue;
             }
+            let name = self.questions.name(region);
+            self.found.regions.extend(name.as_deref().map(Box::from));
         }
-        Ok(())
     }
 }

@@ -7,6 +7,7 @@
 
 use crate::first::First;
 use crate::live::Live;
+use crate::questions::Questions;
 use crate::single::Single;
 use crate::stream::{Make, Streaming};
 use atomsan_engines::checker::Checker;
@@ -70,6 +71,8 @@ pub struct Summary {
     pub records: u64,
     /// Records that were forgotten because they did not fit into the budget.
     pub forgotten: u64,
+    /// Calls and functions that counted as no region, because there were too many.
+    pub unasked: u64,
 }
 
 /// All that was read of a slot, for the tests.
@@ -323,6 +326,11 @@ impl Follower {
         &self.checker
     }
 
+    fn questions(&self) -> Option<&Questions> {
+        let first = self.first.as_ref().map(|first| &first.questions);
+        first.or(self.single.as_ref().map(|single| &single.questions))
+    }
+
     /// What has been seen so far.
     pub fn summary(&self) -> Summary {
         let counter = |offset| self.live.counter(offset);
@@ -342,6 +350,9 @@ impl Follower {
                 _ => self.records,
             },
             forgotten: self.single.as_ref().map_or(0, Single::forgotten),
+            unasked: self.questions().map_or(0, |questions| {
+                counter(header::UNASKED) + questions.refused()
+            }),
         }
     }
 

@@ -53,6 +53,7 @@ mod first;
 mod follow;
 mod links;
 mod live;
+mod origins;
 mod questions;
 mod single;
 mod stream;

@@ -6,9 +6,9 @@
 //! in the ring that `format` describes.
 
 use atomsan_recording::format::{
-    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS,
-    CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, MAGIC, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
-    SLOTS, call, entry, header,
+    CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, RETURNED_RING,
+    SLOT_ENTRIES, SLOTS, call, entry, header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,6 +17,8 @@ use std::path::Path;
 
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
+/// Where it says whether it has the origin of something.
+const CHUNK_ORIGINS: u64 = std::mem::offset_of!(ChunkHeader, origins) as u64;
 
 /// The log of one slot, as far as it has been read.
 #[derive(Debug, Default)]
@@ -62,6 +64,10 @@ pub(crate) struct Live {
     fields: (usize, usize),
     logs: Vec<Log>,
     returned: u64,
+    /// How many numbers the ring of chunks has.
+    ring: u64,
+    /// How many chunks the program may have.
+    allowed: usize,
     buffer: Vec<u8>,
 }
 
@@ -69,14 +75,20 @@ impl Live {
     /// The recording in a file; `None` if its process has not written its header yet.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Live>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let live = Live {
+        let mut live = Live {
             file,
             fields: (entry::POSITION, entry::FIRST_CHUNK),
             logs: Vec::new(),
             returned: 0,
+            ring: 1,
+            allowed: FEW_CHUNKS,
             buffer: Vec::new(),
         };
-        Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
+        if live.word(header::MAGIC as u64)? != MAGIC {
+            return Ok(None);
+        }
+        live.ring = live.word(header::RING as u64)?.max(1);
+        Ok(Some(live))
     }
 
     /// The logs are those of edges between transactions.
@@ -165,8 +177,9 @@ impl Live {
     }
 
     fn look_at_entries(&mut self, mut look: impl FnMut(&mut Log, &[u8])) -> io::Result<()> {
-        self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
-        let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
+        let len = self.logs.len() * ENTRY_SIZE;
+        let buffer = start_of(&mut self.buffer, len);
+        let read = self.file.read_at(buffer, SLOT_ENTRIES as u64)?;
         let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
         for (log, entry) in self.logs.iter_mut().zip(entries) {
             look(log, entry);
@@ -238,30 +251,42 @@ impl Live {
             let records = self.logs[slot].written.saturating_sub(chunk.position);
             (snapshot + records).min(room)
         };
-        self.buffer.resize(len as usize, 0);
         let start = chunk.offset + CHUNK_HEADER_SIZE as u64;
-        self.file.read_exact_at(&mut self.buffer, start)?;
-        let (before, records) = self.buffer.split_at(snapshot as usize);
+        let buffer = start_of(&mut self.buffer, len as usize);
+        self.file.read_exact_at(buffer, start)?;
+        let (before, records) = buffer.split_at(snapshot as usize);
         let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
         Ok((words(before), words(records)))
     }
 
-    /// The place in the table of the call that the program has asked for at this turn, if it has.
-    pub(crate) fn asked(&self, turn: u64) -> io::Result<Option<usize>> {
-        let at = ASKED_LIST as u64 + turn % CALLS_LEN as u64 * 8;
-        Ok((self.word(at)? as usize).checked_sub(1))
+    /// Whether a chunk says where something was allocated or initialised.
+    pub(crate) fn has_origins(&self, chunk: &ChunkAt) -> io::Result<bool> {
+        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? != 0)
     }
 
-    /// The call at a place of the table: where it is, and what is called.
-    pub(crate) fn call(&self, at: usize) -> io::Result<(u64, u64)> {
-        let at = (CALLS + at % CALLS_LEN * CALL_SIZE) as u64;
+    /// The position up to which a chunk is written.
+    pub(crate) fn written(&self, slot: usize, chunk: &ChunkAt) -> u64 {
+        let end = chunk.position + (CHUNK_UNIT - CHUNK_HEADER_SIZE) as u64 - chunk.snapshot;
+        self.logs[slot].written.min(end)
+    }
+
+    /// The call that the program has asked for at this turn, if it has: where it is, and what is
+    /// called.
+    pub(crate) fn call(&self, turn: u64) -> io::Result<Option<(u64, u64)>> {
+        let Some(at) = call_at(turn) else {
+            return Ok(None);
+        };
+        // It is written last.
+        let function = self.word(at + call::FUNCTION as u64)?;
         let from = self.word(at + call::CALL as u64)?;
-        Ok((from, self.word(at + call::FUNCTION as u64)?))
+        Ok((function != 0).then_some((from, function)))
     }
 
     /// Answers for a call.
-    pub(crate) fn answer(&self, at: usize, (answer, inlined): (u64, u64)) -> io::Result<()> {
-        let at = (CALLS + at * CALL_SIZE) as u64;
+    pub(crate) fn answer(&self, turn: u64, (answer, inlined): (u64, u64)) -> io::Result<()> {
+        let Some(at) = call_at(turn) else {
+            return Ok(());
+        };
         let inlined = inlined.to_le_bytes();
         self.file
             .write_all_at(&inlined, at + call::INLINED as u64)?;
@@ -335,11 +360,11 @@ impl Live {
             };
             let offset = log.read.wrapping_sub(log.first).wrapping_add(first_offset);
             let (start, len) = (log.read, end.saturating_sub(log.read));
-            self.buffer.resize(len as usize, 0);
-            self.file.read_exact_at(&mut self.buffer, offset)?;
+            let buffer = start_of(&mut self.buffer, len as usize);
+            self.file.read_exact_at(buffer, offset)?;
             let log = &mut self.logs[slot];
             log.start = start;
-            log.words.extend(self.buffer.chunks_exact(8).map(word));
+            log.words.extend(buffer.chunks_exact(8).map(word));
             log.read = end;
             if moved_on {
                 let next = self.word(chunk + CHUNK_NEXT)?;
@@ -378,10 +403,20 @@ impl Live {
         Ok(())
     }
 
+    /// Lets the program have more chunks if so many have to be kept.
+    pub(crate) fn allow(&mut self, kept: usize) -> io::Result<()> {
+        if kept > self.allowed / 2 && self.allowed < MANY_CHUNKS {
+            self.allowed = (2 * self.allowed).max(kept).min(MANY_CHUNKS);
+            let allowed = (self.allowed as u64).to_le_bytes();
+            self.file.write_all_at(&allowed, header::CHUNKS as u64)?;
+        }
+        Ok(())
+    }
+
     /// Gives a chunk back to the program.
     pub(crate) fn give_back(&mut self, chunk: u64) -> io::Result<()> {
         let number = (chunk - HEADER_SIZE as u64) / CHUNK_UNIT as u64 + 1;
-        let at = RETURNED_RING as u64 + self.returned % RING_LEN as u64 * 8;
+        let at = RETURNED_RING as u64 + self.returned % self.ring * 8;
         self.returned += 1;
         self.file.write_all_at(&number.to_le_bytes(), at)
     }
@@ -395,6 +430,19 @@ impl Log {
             self.read
         }
     }
+}
+
+/// Where a call is.
+fn call_at(turn: u64) -> Option<u64> {
+    (turn < CALLS_LEN as u64).then(|| CALLS as u64 + turn * CALL_SIZE as u64)
+}
+
+/// The start of a buffer, which does not get shorter: what it has is overwritten.
+fn start_of(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    &mut buffer[..len]
 }
 
 fn word(bytes: &[u8]) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::follow::Options;
 use crate::live::Live;
-use atomsan_recording::answers::Answers;
+use atomsan_recording::answers::{Answers, Numbers};
 use atomsan_recording::format::header;
 use atomsan_recording::symbols::Symbols;
 use atomsan_trace::Spec;
@@ -15,6 +15,8 @@ pub(crate) struct Questions {
     answers: Option<Answers>,
     maps: String,
     answered: u64,
+    /// The numbers of names, while nobody answers.
+    numbers: Numbers,
 }
 
 impl Questions {
@@ -27,10 +29,11 @@ impl Questions {
         if self.answers.is_none() {
             self.maps = live.maps()?;
         }
-        let maps = &*self.maps;
+        let (maps, numbers) = (&*self.maps, &mut self.numbers);
         Ok(self.answers.get_or_insert_with(|| {
             let symbols = Symbols::of_maps(std::iter::once(maps));
-            Answers::new(symbols, options.recording.clone(), options.spec.clone())
+            let (sources, spec) = (options.recording.clone(), options.spec.clone());
+            Answers::new(symbols, sources, spec, std::mem::take(numbers))
         }))
     }
 
@@ -39,17 +42,17 @@ impl Questions {
         let before = self.answered;
         let asked = live.counter(header::ASKED);
         while self.answered < asked
-            && let Some(at) = live.asked(self.answered)?
+            && let Some((from, function)) = live.call(self.answered)?
         {
-            let (from, function) = live.call(at)?;
             if self.answers(live, options)?.is_unknown(from, function)
                 && self.maps != live.maps()?
             {
                 // A library has been loaded since.
-                self.answers = None;
+                self.numbers =
+                    (self.answers.take()).map_or_else(Numbers::default, Answers::into_numbers);
             }
             let said = self.answers(live, options)?.answer(from, function);
-            live.answer(at, said)?;
+            live.answer(self.answered, said)?;
             self.answered += 1;
         }
         Ok(self.answered > before)
@@ -62,23 +65,26 @@ impl Questions {
         };
         answers.set_spec(spec.clone());
         for turn in 0..self.answered {
-            if let Some(at) = live.asked(turn)? {
-                let (from, function) = live.call(at)?;
-                live.answer(at, answers.answer(from, function))?;
+            if let Some((from, function)) = live.call(turn)? {
+                live.answer(turn, answers.answer(from, function))?;
             }
         }
         Ok(())
     }
 
     /// The name of a region, by its number.
-    pub(crate) fn name(
-        &mut self,
-        live: &Live,
-        options: &Options,
-        region: u16,
-    ) -> io::Result<Option<Rc<str>>> {
-        let (from, function) = live.call(usize::from(region / 4))?;
-        let answers = self.answers(live, options)?;
-        Ok(answers.name(from, function, u64::from(region % 4)))
+    pub(crate) fn name(&self, region: u16) -> Option<Rc<str>> {
+        let numbers = self
+            .answers
+            .as_ref()
+            .map_or(&self.numbers, Answers::numbers);
+        numbers.name(region.into())
+    }
+
+    /// How many functions there were no numbers for.
+    pub(crate) fn refused(&self) -> u64 {
+        self.answers
+            .as_ref()
+            .map_or(0, |answers| answers.numbers().refused())
     }
 }

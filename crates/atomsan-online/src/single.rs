@@ -56,6 +56,7 @@ impl Single {
         if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {
             self.links.cut();
         }
+        live.allow(self.chunks.count())?;
         Ok(news)
     }
 
@@ -94,7 +95,7 @@ impl Single {
         // Each chunk is read once for many of them.
         for some in components.chunks(AT_ONCE) {
             for parts in self.chunks.parts(live, some)? {
-                self.check_component(checker, options, parts);
+                self.check_component(live, checker, options, parts)?;
             }
         }
         let largest = components.iter().map(Vec::len).max();
@@ -107,16 +108,30 @@ impl Single {
         Ok(())
     }
 
-    fn check_component(&mut self, checker: &mut Checker, options: &Options, parts: Vec<Part>) {
+    fn check_component(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        options: &Options,
+        parts: Vec<Part>,
+    ) -> io::Result<()> {
         let parts = chunks::without_private(parts);
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
         self.links.spend(recording.len() / 64);
         self.records += recording.len() as u64 / 16;
         let translator = self.introduce(checker, options);
         let mut batch = translator.replay(&recording);
+        let unnamed = translator.take_unnamed();
+        if !unnamed.is_empty() {
+            let addresses = unnamed.iter().map(|one| one.address).collect();
+            let origins = self.chunks.origins(live, addresses)?;
+            let translator = self.introduce(checker, options);
+            translator.name_again(&unnamed, &origins, &mut batch);
+        }
         checker.renew(engine());
         checker.batch(&mut batch);
         checker.finish();
+        Ok(())
     }
 
     /// The translator, which knows all threads that there are, and so does the checker.

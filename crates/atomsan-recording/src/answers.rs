@@ -2,16 +2,15 @@
 //!
 //! The program asks for a call (`format::call`); the answer is the part of `events::calls` that
 //! depends on nothing but the places of the call and of the function. What depends on the thread,
-//! which function is its entry point, the program knows by itself.
+//! which function is its entry point, the program knows by itself. Names are numbers to it.
 
-use crate::format::{answer, call, region};
+use crate::format::{answer, call, inlined};
 use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
 use atomsan_trace::Spec;
 use atomsan_trace::spec::Atomic;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
-use std::hash::BuildHasher as _;
 use std::rc::Rc;
 
 /// Answers for a process.
@@ -21,11 +20,44 @@ pub struct Answers {
     options: Options,
     spec: Spec,
     not_atomic: HashSet<Rc<str>>,
+    numbers: Numbers,
 }
 
-/// 16 bits of a name.
-fn hash(name: &str) -> u64 {
-    FxBuildHasher.hash_one(name) >> 48
+/// The numbers that names have for the program, from 1.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    of: HashMap<Rc<str>, u64, FxBuildHasher>,
+    names: Vec<Rc<str>>,
+    /// How often a name got no number, because there were too many.
+    refused: u64,
+}
+
+impl Numbers {
+    /// The number of a name; 0 if there are too many.
+    fn number(&mut self, name: &str) -> u64 {
+        if let Some(&number) = self.of.get(name) {
+            return number;
+        }
+        if self.names.len() == answer::NAMES {
+            self.refused += 1;
+            return 0;
+        }
+        let name: Rc<str> = name.into();
+        self.names.push(Rc::clone(&name));
+        let number = self.names.len() as u64;
+        self.of.insert(name, number);
+        number
+    }
+
+    /// The name with this number.
+    pub fn name(&self, number: u64) -> Option<Rc<str>> {
+        self.names.get(number.checked_sub(1)? as usize).cloned()
+    }
+
+    /// How often a name got no number, because there were too many.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
 }
 
 /// The function that a closure is written in, or the function itself.
@@ -38,8 +70,8 @@ fn is_closure(name: &str) -> bool {
 }
 
 impl Answers {
-    /// Answers for a process with these names.
-    pub fn new(mut symbols: Symbols, options: Options, spec: Spec) -> Answers {
+    /// Answers for a process with these names, of which some may have numbers already.
+    pub fn new(mut symbols: Symbols, options: Options, spec: Spec, numbers: Numbers) -> Answers {
         let marked = symbols.not_atomic();
         let not_atomic = marked
             .into_iter()
@@ -54,7 +86,18 @@ impl Answers {
             options,
             spec,
             not_atomic,
+            numbers,
         }
+    }
+
+    /// The numbers of names.
+    pub fn numbers(&self) -> &Numbers {
+        &self.numbers
+    }
+
+    /// Gives the numbers of names to others, who answer in its place.
+    pub fn into_numbers(self) -> Numbers {
+        self.numbers
     }
 
     /// From now on, these functions are regions.
@@ -72,7 +115,7 @@ impl Answers {
 
     /// The user's functions that are inlined at a place, the outermost first.
     fn inlined(&mut self, place: u64) -> Vec<Rc<str>> {
-        let frames = self.symbols.frames(place);
+        let frames = self.place(place);
         let inlined = frames.iter().rev().skip(1);
         inlined
             .filter(|frame| self.options.is_users(frame))
@@ -80,17 +123,16 @@ impl Answers {
             .collect()
     }
 
-    /// The region among the functions that are inlined at a call, by the kind of `format::region`.
-    fn inlined_region(&self, inlined: &[Rc<str>], which: u64) -> Option<Rc<str>> {
-        let outermost = inlined.first()?;
-        let family = written_in(outermost);
+    /// The number of the region among the functions that are inlined at a call, of the kinds in
+    /// `format::inlined`; 0 if there is none.
+    fn inlined_region(&mut self, functions: &[Rc<str>], which: u32) -> u64 {
+        let family = functions.first().map_or("", |name| written_in(name));
         let sibling = |name: &str| is_closure(name) && written_in(name) == family;
-        let mut candidates = inlined.iter().skip(usize::from(which == region::UNSET));
-        candidates
-            .find(|name| {
-                self.atomic(name) != Atomic::No && (which == region::SET || !sibling(name))
-            })
-            .cloned()
+        let mut candidates = (functions.iter()).skip(usize::from(which == inlined::UNSET));
+        let region = candidates.find(|name| {
+            self.atomic(name) != Atomic::No && (which == inlined::SET || !sibling(name))
+        });
+        region.map_or(0, |name| self.numbers.number(name))
     }
 
     /// Whether nothing is known of a call.
@@ -100,7 +142,18 @@ impl Answers {
         } else {
             function
         };
-        from & call::LABEL == 0 && self.symbols.frames(place).is_empty()
+        let known = from & call::LABEL != 0 || self.symbols.is_tools(place);
+        !known && self.symbols.frames(place).is_empty()
+    }
+
+    /// The functions at a place, as far as they can be anybody's. Most threads are started by the
+    /// toolchain, and it takes long to find out by which of its functions.
+    fn place(&mut self, place: u64) -> Rc<[Frame]> {
+        if self.symbols.is_tools(place) {
+            Rc::default()
+        } else {
+            self.symbols.frames(place)
+        }
     }
 
     /// The function that is called.
@@ -116,50 +169,52 @@ impl Answers {
     pub fn answer(&mut self, from: u64, function: u64) -> (u64, u64) {
         if from & call::LABEL != 0 {
             let name = self.label(from, function);
-            let said = match self.spec.decide(&name) {
-                Atomic::No => answer::KNOWN,
-                Atomic::Yes | Atomic::UnlessEntry => answer::KNOWN | answer::ATOMIC,
+            return match self.spec.decide(&name) {
+                Atomic::No => (answer::KNOWN, 0),
+                Atomic::Yes | Atomic::UnlessEntry => {
+                    (answer::KNOWN | self.region(&name, answer::ATOMIC), 0)
+                }
             };
-            return (said, 0);
         }
         let mut said = answer::KNOWN;
-        let (code, place) = (self.called(function), self.symbols.frames(from));
+        let (code, place) = (self.called(function), self.place(from));
         let foreign = |frame: &Frame| self.options.is_foreign(frame);
         if place.iter().chain(code.last()).any(foreign) {
             said |= answer::FOREIGN;
         }
         if let Some(frame) = code.last().filter(|frame| self.options.is_users(frame)) {
             let name = &*frame.function;
-            said |= answer::USER | hash(written_in(name)) << 16;
+            said |= answer::USER | self.numbers.number(written_in(name)) << answer::FAMILY;
             said |= match self.atomic(name) {
                 Atomic::No => 0,
-                Atomic::UnlessEntry => answer::ATOMIC,
-                Atomic::Yes => answer::ATOMIC | answer::ALWAYS,
+                Atomic::UnlessEntry => self.region(name, answer::ATOMIC),
+                Atomic::Yes => self.region(name, answer::ATOMIC | answer::ALWAYS),
             };
             if is_closure(name) {
                 said |= answer::CLOSURE;
             }
         }
-        let inlined = self.inlined(from);
+        let functions = self.inlined(from);
         let mut names = 0;
-        if let Some(outermost) = inlined.first() {
+        if let Some(outermost) = functions.first() {
             said |= answer::INLINED;
-            names |= hash(written_in(outermost));
+            names |= self.numbers.number(written_in(outermost)) << inlined::FAMILY;
             if is_closure(outermost) {
                 said |= answer::INLINED_CLOSURE;
             }
-            for (which, bit) in [
-                (region::SET, answer::SET),
-                (region::SIBLINGS, answer::SIBLINGS),
-                (region::UNSET, answer::UNSET),
-            ] {
-                if let Some(name) = self.inlined_region(&inlined, which) {
-                    said |= bit;
-                    names |= hash(&name) << (16 * which);
-                }
+            for which in [inlined::SET, inlined::SIBLINGS, inlined::UNSET] {
+                names |= self.inlined_region(&functions, which) << which;
             }
         }
         (said, names)
+    }
+
+    /// What is said of a function that is a region, with these bits; what has no number is none.
+    fn region(&mut self, name: &str, bits: u64) -> u64 {
+        match self.numbers.number(name) {
+            0 => 0,
+            number => bits | number << answer::REGION,
+        }
     }
 
     fn label(&self, from: u64, len: u64) -> String {
@@ -168,18 +223,5 @@ impl Answers {
         self.symbols
             .string_at(address, len)
             .unwrap_or_else(|| format!("region {address:#x}"))
-    }
-
-    /// The name of a region: a call, and which of its functions.
-    pub fn name(&mut self, from: u64, function: u64, which: u64) -> Option<Rc<str>> {
-        if from & call::LABEL != 0 {
-            return Some(self.label(from, function).into());
-        }
-        if which == region::CALLED {
-            let frames = self.symbols.frames(function);
-            return frames.last().map(|frame| frame.function.clone());
-        }
-        let inlined = self.inlined(from);
-        self.inlined_region(&inlined, which)
     }
 }

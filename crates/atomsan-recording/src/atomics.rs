@@ -19,7 +19,8 @@
 //! looked: additions and changes of single bits commute with its own, and a compare-exchange does not
 //! succeed while the count is wrong. So a sum and the difference that undoes it, with no other atomic
 //! operation or synchronisation of the thread in between, are one load. They are not if anybody ever
-//! overwrites the word, by a store or a swap: what is then taken back was never there.
+//! overwrites the word, by a store or a swap: what is then taken back was never there, and the difference is a
+//! blind write ([`Atomics::takes_back_blindly`]).
 //!
 //! # Spinning
 //!
@@ -93,6 +94,12 @@ impl Atomics {
     /// Whether the change at this position is taken back, so that it only is a look.
     pub fn is_taken_back(&self, position: u64) -> bool {
         self.counts(&self.undone, position)
+    }
+
+    /// Whether the change at this position takes back what may have been overwritten meanwhile.
+    pub fn takes_back_blindly(&self, position: u64) -> bool {
+        let word = self.undoing.get(&position);
+        word.is_some_and(|word| self.overwritten.contains(word))
     }
 
     fn counts(&self, undone: &FxMap<u64, u64>, position: u64) -> bool {
@@ -370,6 +377,11 @@ mod tests {
         assert!(looks(&[add, back, other]));
         let swap = (2, Kind::AtomicRmw, 0, 3, &[3, 0][..]);
         assert!(!looks(&[add, back, swap]), "somebody overwrites it");
+        let blindly = |records: &[(usize, Kind, u16, u64, &[u64])]| {
+            let (atomics, records) = recorded(records);
+            atomics.takes_back_blindly(records[1].position)
+        };
+        assert!(blindly(&[add, back, swap]) && !blindly(&[add, back, other]));
         assert!(
             !looks(&[add, (1, Kind::AtomicRmw, ADDED, 2, &[7, 6])]),
             "not all of it"

@@ -30,7 +30,7 @@ mod seen;
 use crate::atomics::{Atomics, Follower};
 use crate::file::Recording;
 use crate::format::Kind;
-use crate::handover::HandedOver;
+use crate::handover::{Alone, HandedOver};
 use atomsan_trace::VarId;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -96,6 +96,8 @@ pub struct Cells {
     firsts: Vec<u32>,
     /// For each cell, its variable.
     vars: Vec<u32>,
+    /// Which of its accesses need no check, for each of them.
+    alone: Vec<Alone>,
     /// For each granule how often it has become new, if there will be another recording.
     renewed: Vec<u32>,
     atomics: Atomics,
@@ -174,6 +176,7 @@ impl Cells {
         self.starts.push(starts);
         let cells = bits(starts.into()).map(|byte| vars[byte as usize]);
         self.vars.extend(cells);
+        self.alone.resize(self.vars.len(), Alone::Never);
         self.firsts.push(self.vars.len() as u32);
     }
 
@@ -275,7 +278,7 @@ impl Cells {
 
     /// The variables that an access touches, with the address of each and whether it is new; those
     /// that are left out as [`Cells::LEFT_OUT`].
-    pub fn touch(&mut self, range: Range<u64>, mut each: impl FnMut(VarId, u64, bool)) {
+    pub fn touch(&mut self, range: Range<u64>, mut each: impl FnMut(VarId, u64, bool, Alone)) {
         let first = range.start / BLOCK;
         // Nearly all accesses are in one block.
         if range.end <= (first + 1) * BLOCK {
@@ -294,7 +297,7 @@ impl Cells {
         &mut self,
         place: usize,
         range: &Range<u64>,
-        each: &mut impl FnMut(VarId, u64, bool),
+        each: &mut impl FnMut(VarId, u64, bool, Alone),
     ) {
         let block = &self.blocks[place];
         for granule in bits(block.granules(range)) {
@@ -320,6 +323,7 @@ impl Cells {
                     self.count += 1;
                 } else if *var == NONE {
                     *var = NEEDLESS;
+                    self.alone[cell as usize] = self.needless.alone(VarId(self.count));
                     if !self.needless.contains(VarId(self.count)) {
                         *var = self.next;
                         if let Some(&renewed) = self.renewed.get(place) {
@@ -331,7 +335,7 @@ impl Cells {
                     }
                     self.count += 1;
                 }
-                each(VarId(*var), address, new);
+                each(VarId(*var), address, new, self.alone[cell as usize]);
             }
         }
     }
@@ -431,7 +435,7 @@ mod tests {
 
     fn touched(cells: &mut Cells, range: Range<u64>) -> Vec<u32> {
         let mut vars = Vec::new();
-        cells.touch(range, |var, _, _| vars.push(var.0));
+        cells.touch(range, |var, _, _, _| vars.push(var.0));
         assert!(!vars.contains(&NEEDLESS));
         vars
     }

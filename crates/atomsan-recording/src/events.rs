@@ -14,6 +14,7 @@ mod calls;
 mod looks;
 mod meaning;
 mod naming;
+mod origins;
 mod passes;
 mod said;
 mod sections;
@@ -35,6 +36,7 @@ use atomsan_trace::{Batch, Event, FunctionId, LockId, Op, SiteId, ThreadId, VarI
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use naming::Naming;
+pub use origins::{Origin, Unnamed};
 pub use passes::Events;
 use passes::Findings;
 use rustc_hash::FxBuildHasher;
@@ -192,6 +194,8 @@ pub struct Translator {
     freed_in_use: Positions,
     findings: Findings,
     annotations: Annotations,
+    /// While a part of a recording is replayed: what has no name.
+    unnamed: Option<Vec<Unnamed>>,
     batch: Batch,
 }
 
@@ -236,6 +240,7 @@ impl Translator {
             freed_in_use: Positions::default(),
             findings: Findings::default(),
             annotations,
+            unnamed: None,
             batch: Batch::default(),
         };
         let spins: Vec<u64> = translator.cells.atomics().spins().collect();

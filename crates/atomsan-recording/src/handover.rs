@@ -20,11 +20,18 @@
 //! order is in the atomic operations, which are events, or in the inside of a channel, which is
 //! nobody's atomicity.
 //!
+//! # What a lock protects for some time
+//!
+//! The results of a pool of threads are under a lock while the threads work; before they start, and when they
+//! are done, one thread has them to itself. So the accesses under locks and those under none are two
+//! questions: if those under none are in order with all conflicting accesses of other threads, they are
+//! handed over, and left out, and those under a lock stay ([`Alone::Unlocked`]).
+//!
 //! # What is initialised
 //!
 //! A variable that is accessed atomically may be written plainly at first, by the thread that makes it: nobody
 //! else knows it then. If these accesses are ordered before every atomic one of another thread, nobody can
-//! get in between, and they are left out ([`Survey::initialised`]); the atomic ones stay.
+//! get in between, and they are left out ([`Alone::Plainly`]); the atomic ones stay.
 //!
 //! With very many threads at the same time the order is not worked out but taken for granted, and only
 //! common locks count: nothing is predicted from a race then.
@@ -42,7 +49,7 @@
 
 use crate::file::Record;
 use crate::format::{GUARD, Kind};
-use atomsan_trace::{LockId, VarId};
+use atomsan_trace::{LockId, Op, VarId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use smallvec::SmallVec;
@@ -174,8 +181,12 @@ const KEPT: u32 = u32::MAX - 1;
 const OVER: u32 = u32::MAX - 2;
 /// A variable that was atomic from its initialisation to the end of its life.
 const INITIALISED: u32 = u32::MAX - 3;
+/// A variable that was handed over, to the end of its life, wherever no lock was held.
+const UNLOCKED: u32 = u32::MAX - 4;
 /// The way of a variable that is atomic by now: those before it are its initialisation.
 const ATOMICALLY: u32 = u32::MAX;
+/// The way of a variable that a lock protects by now.
+const LOCKED: u32 = u32::MAX - 1;
 
 impl Ways {
     /// The place of the ways of a variable; `None` if it is known what becomes of it.
@@ -185,7 +196,7 @@ impl Ways {
         }
         let place = &mut self.places[var.index()];
         match *place {
-            INITIALISED..NEW => return None,
+            UNLOCKED..NEW => return None,
             NEW => {
                 *place = self.free.pop().unwrap_or(self.ways.len() as u32);
                 if *place as usize == self.ways.len() {
@@ -200,7 +211,7 @@ impl Ways {
     /// The ways of a variable, as far as they are known.
     fn of(&self, var: VarId) -> &[Way] {
         let place = self.places.get(var.index());
-        let place = place.filter(|&&place| place < INITIALISED);
+        let place = place.filter(|&&place| place < UNLOCKED);
         place.map_or(&[], |&place| &self.ways[place as usize])
     }
 
@@ -209,17 +220,24 @@ impl Ways {
         let Some(place) = self.places.get_mut(var.index()) else {
             return;
         };
-        if *place < INITIALISED {
+        if *place < UNLOCKED {
             self.ways[*place as usize] = SmallVec::new();
             self.free.push(*place);
             *place = verdict;
         }
     }
 
-    /// Whether a variable with this place is atomic after its initialisation.
-    fn is_initialised(&self, place: u32) -> bool {
-        let is_marked = |ways: &SmallVec<[Way; 1]>| ways.iter().any(|way| way.how == ATOMICALLY);
-        place == INITIALISED || self.ways.get(place as usize).is_some_and(is_marked)
+    /// What becomes of a variable with this place.
+    fn verdict(&self, place: u32) -> u32 {
+        let Some(ways) = self.ways.get(place as usize) else {
+            return if place == NEW { OVER } else { place };
+        };
+        let is_marked = |mark: u32| ways.iter().any(|way| way.how == mark);
+        match () {
+            () if is_marked(ATOMICALLY) => INITIALISED,
+            () if is_marked(LOCKED) => UNLOCKED,
+            () => OVER,
+        }
     }
 }
 
@@ -402,18 +420,35 @@ impl Survey {
             other if other == slot => periods.inherited[slot] >= way.period,
             other => periods.after(slot, other, way.period),
         };
-        let suspicious = |way: &Way| {
-            let locks = &sets[way.how as usize >> 1];
-            !is_own(way)
-                && (way.how & 1 != 0 || writes)
-                && !by_start(way)
-                && (!many && !clocks.after(slot, slot_of(way), way.time)
-                    || locks.iter().any(|lock| held.contains(lock)))
+        let is_real = |way: &&Way| way.how < LOCKED;
+        let is_foe = |way: &&Way| {
+            is_real(way) && !is_own(way) && (way.how & 1 != 0 || writes) && !by_start(way)
         };
-        let atomic = ways.last().is_some_and(|way| way.how == ATOMICALLY);
-        if atomic || ways.len() > WAYS || ways.iter().any(suspicious) {
+        let races = |way: &Way| !many && !clocks.after(slot, slot_of(way), way.time);
+        let shares = |way: &Way| {
+            let locks = &sets[way.how as usize >> 1];
+            locks.iter().any(|lock| held.contains(lock))
+        };
+        let is_locked = |way: &Way| way.how >> 1 != 0;
+        let is_marked = |mark: u32| ways.iter().any(|way| way.how == mark);
+        let mut protected = is_marked(LOCKED);
+        let mut kept = is_marked(ATOMICALLY) || ways.len() > WAYS;
+        for way in ways.iter().filter(is_foe) {
+            let both = !held.is_empty() && is_locked(way);
+            protected |= both && (shares(way) || races(way));
+            kept |= !both && races(way);
+        }
+        if kept {
             self.ways.settle(var, KEPT);
             return;
+        }
+        if protected && !is_marked(LOCKED) {
+            ways.push(Way {
+                who,
+                time: 0,
+                period: 0,
+                how: LOCKED,
+            });
         }
         // Who comes after the slot's last thread in every schedule speaks for it as well.
         // Without locks there is nothing to compare with if the order is taken for granted.
@@ -439,12 +474,12 @@ impl Survey {
         let ways = &self.ways.ways[place];
         let unordered = |way: &Way| {
             let (other, _) = self.whos[way.who as usize];
-            let own = other as usize == slot || way.how == ATOMICALLY;
+            let own = other as usize == slot || way.how >= LOCKED;
             !self.many && !own && !self.clocks.after(slot, other as usize, way.time)
         };
         if ways.is_empty() || ways.iter().any(unordered) {
             self.ways.settle(var, KEPT);
-        } else if ways.last().is_some_and(|way| way.how != ATOMICALLY) {
+        } else if ways.iter().all(|way| way.how != ATOMICALLY) {
             let marked = Way {
                 who: self.who[slot],
                 time: 0,
@@ -458,11 +493,7 @@ impl Survey {
     /// A variable's memory has died.
     pub fn forget(&mut self, var: VarId) {
         let place = self.ways.places.get(var.index()).copied().unwrap_or(NEW);
-        let verdict = match self.ways.is_initialised(place) {
-            true => INITIALISED,
-            false => OVER,
-        };
-        self.ways.settle(var, verdict);
+        self.ways.settle(var, self.ways.verdict(place));
     }
 
     /// There are so many slots by now.
@@ -514,7 +545,7 @@ impl Survey {
         };
         let mut used = false;
         for &var in vars {
-            let uses = self.ways.of(var).iter().filter(|way| way.how != ATOMICALLY);
+            let uses = self.ways.of(var).iter().filter(|way| way.how < LOCKED);
             if uses.clone().any(unordered) {
                 self.ways.settle(var, KEPT);
                 used = true;
@@ -525,22 +556,18 @@ impl Survey {
 
     /// What the pass has found out so far.
     pub fn finish(&self) -> HandedOver {
-        self.those(|place| place != KEPT && !self.ways.is_initialised(place))
-    }
-
-    /// Variables of which only atomic accesses count: the plain ones are before them.
-    pub fn initialised(&self) -> HandedOver {
-        self.those(|place| self.ways.is_initialised(place))
-    }
-
-    fn those(&self, which: impl Fn(u32) -> bool) -> HandedOver {
-        let places = self.ways.places.chunks(64);
-        let vars = places.map(|some| {
-            let these = some.iter().enumerate().filter(|(_, place)| which(**place));
-            these.fold(0, |bits, (at, _)| bits | 1 << at)
+        let [vars, initialised, unlocked] = [OVER, INITIALISED, UNLOCKED].map(|verdict| {
+            let places = self.ways.places.chunks(64).map(|some| {
+                let these = some.iter().enumerate();
+                let these = these.filter(|(_, place)| self.ways.verdict(**place) == verdict);
+                these.fold(0, |bits, (at, _)| bits | 1 << at)
+            });
+            places.collect()
         });
         HandedOver {
-            vars: vars.collect(),
+            vars,
+            initialised,
+            unlocked,
         }
     }
 }
@@ -550,14 +577,55 @@ impl Survey {
 pub struct HandedOver {
     /// A bit for each.
     vars: Vec<u64>,
+    /// A bit for each of which only atomic accesses count: the plain ones are before them.
+    initialised: Vec<u64>,
+    /// A bit for each of which only accesses under a lock count.
+    unlocked: Vec<u64>,
+}
+
+/// Which accesses to a variable need no check, if some do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Alone {
+    /// None of them.
+    Never,
+    /// Plain ones: they initialise what is atomic from then on.
+    Plainly,
+    /// Those under no lock.
+    Unlocked,
 }
 
 impl HandedOver {
-    /// Whether a variable is one of them.
+    /// Whether a variable needs no check.
     #[inline]
     pub fn contains(&self, var: VarId) -> bool {
-        let word = self.vars.get(var.index() / 64);
-        word.is_some_and(|word| word >> (var.index() % 64) & 1 != 0)
+        has(&self.vars, var)
+    }
+
+    /// Which accesses to a variable that needs a check need none.
+    pub fn alone(&self, var: VarId) -> Alone {
+        match () {
+            () if has(&self.initialised, var) => Alone::Plainly,
+            () if has(&self.unlocked, var) => Alone::Unlocked,
+            () => Alone::Never,
+        }
+    }
+}
+
+#[inline]
+fn has(bits: &[u64], var: VarId) -> bool {
+    let word = bits.get(var.index() / 64);
+    word.is_some_and(|word| word >> (var.index() % 64) & 1 != 0)
+}
+
+impl Alone {
+    /// Whether this is one of them.
+    #[inline]
+    pub fn covers(self, op: Op, held: &[LockId]) -> bool {
+        match self {
+            Alone::Never => false,
+            Alone::Plainly => !op.is_atomic(),
+            Alone::Unlocked => !op.is_atomic() && held.is_empty(),
+        }
     }
 }
 
@@ -628,6 +696,36 @@ mod tests {
     }
 
     #[test]
+    fn what_a_lock_protects_for_some_time() {
+        let unlocked = |ordered: bool| {
+            let mut survey = Survey::new(4);
+            survey.access(1, X, true, true, &[]);
+            survey.record(1, &record(Kind::AtomicStore, 8), &[]);
+            for slot in [2, 3] {
+                survey.record(slot, &record(Kind::AtomicLoad, 8), &[]);
+                survey.record(slot, &record(Kind::Acquire, 16), &[]);
+                survey.access(slot, X, true, true, &L);
+                survey.record(slot, &record(Kind::Release, 16), &[]);
+            }
+            if ordered {
+                survey.record(1, &record(Kind::Acquire, 16), &[]);
+            }
+            survey.access(1, X, false, true, &[]);
+            assert!(!survey.finish().contains(X));
+            let before = survey.finish().alone(X) == Alone::Unlocked;
+            survey.forget(X);
+            assert_eq!(
+                survey.finish().alone(X) == Alone::Unlocked,
+                before,
+                "after its end"
+            );
+            before
+        };
+        assert!(unlocked(true));
+        assert!(!unlocked(false), "a race");
+    }
+
+    #[test]
     fn what_is_plain_before_it_is_atomic() {
         let initialised = |published: bool, again: bool| {
             let mut survey = Survey::new(4);
@@ -642,9 +740,13 @@ mod tests {
                 survey.access(1, X, true, true, &[]);
             }
             assert!(!survey.finish().contains(X), "its atomic accesses count");
-            let before = survey.initialised().contains(X);
+            let before = survey.finish().alone(X) == Alone::Plainly;
             survey.forget(X);
-            assert_eq!(survey.initialised().contains(X), before, "after its end");
+            assert_eq!(
+                survey.finish().alone(X) == Alone::Plainly,
+                before,
+                "after its end"
+            );
             before
         };
         assert!(initialised(true, false));

@@ -37,8 +37,9 @@ mod positions;
 pub mod sharing;
 pub mod symbols;
 mod types;
+mod units;
 pub mod whose;
 
-pub use events::{Events, Stream, Translator};
+pub use events::{Events, Origin, Stream, Translator, Unnamed};
 pub use file::Recording;
 pub use whose::Options;

@@ -6,6 +6,7 @@
 
 use crate::file::Recording;
 use crate::types::{Local, TypeId, Types};
+use crate::units::ToolUnits;
 use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
@@ -34,6 +35,7 @@ struct Module {
     path: PathBuf,
     lines: OnceCell<Option<addr2line::Loader>>,
     image: OnceCell<Image>,
+    tools: OnceCell<ToolUnits>,
     statics: OnceCell<Vec<Static>>,
     types: OnceCell<Option<Types>>,
     /// The locals of functions, by an address in them.
@@ -103,6 +105,7 @@ impl Symbols {
                     path: path.into(),
                     lines: OnceCell::new(),
                     image: OnceCell::new(),
+                    tools: OnceCell::new(),
                     statics: OnceCell::new(),
                     types: OnceCell::new(),
                     locals: RefCell::default(),
@@ -145,6 +148,21 @@ impl Symbols {
         frames
     }
 
+    /// Whether a return address is in code that is certainly neither the user's nor instrumented: in
+    /// the system's libraries, or in what was compiled with the toolchain.
+    pub(crate) fn is_tools(&self, pc: u64) -> bool {
+        let pc = pc.wrapping_sub(1);
+        let mut modules = self.modules.iter();
+        modules
+            .find(|module| module.range.contains(&pc))
+            .is_some_and(|module| {
+                module.is_system() || {
+                    let address = pc - module.range.start + module.image().base;
+                    module.tools().contains(address)
+                }
+            })
+    }
+
     fn look_up(&self, pc: u64) -> Option<Vec<Frame>> {
         // A return address is behind the call, which may be the last instruction of its line.
         let pc = pc.checked_sub(1)?;
@@ -185,9 +203,9 @@ impl Symbols {
         Some(frames)
     }
 
-    /// What lies at an address, if that is in a static: `account.balance`, or `account+8` where
-    /// nothing is known of types.
-    pub fn static_name(&self, address: u64) -> Option<String> {
+    /// What lies at an address, if that is in a static: the static, and all of it that is known,
+    /// `account.balance`, or `account+8` where nothing is known of types.
+    pub fn static_name(&self, address: u64) -> Option<(&str, String)> {
         // A file's zeroed statics lie behind what is mapped of it.
         let module = self
             .modules
@@ -203,11 +221,12 @@ impl Symbols {
             return None;
         }
         let path = module.types().and_then(|types| types.path(*start, offset));
-        Some(match (path, offset) {
+        let whole = match (path, offset) {
             (Some(path), _) => format!("{name}{path}"),
             (None, 0) => name.clone(),
             (None, offset) => format!("{name}+{offset}"),
-        })
+        };
+        Some((name, whole))
     }
 }
 
@@ -286,6 +305,7 @@ impl Symbols {
     pub fn not_atomic(&self) -> Vec<u64> {
         self.modules
             .iter()
+            .filter(|module| !module.is_system())
             .flat_map(|module| {
                 let image = module.image();
                 let place = |address: &u64| {
@@ -322,6 +342,16 @@ impl Symbols {
 }
 
 impl Module {
+    /// Whether it is one of the libraries of the system that are never instrumented.
+    fn is_system(&self) -> bool {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(is_system)
+    }
+
+    fn tools(&self) -> &ToolUnits {
+        self.tools.get_or_init(|| ToolUnits::read(&self.path))
+    }
+
     fn lines(&self) -> Option<&addr2line::Loader> {
         self.lines
             .get_or_init(|| addr2line::Loader::new(&self.path).ok())
@@ -406,10 +436,9 @@ fn marked_places(start: u64, data: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// The file names of libraries that took part and were not compiled with instrumentation, so that
-/// nothing of what they did was seen. Those of the system whose functions the runtime stands in front
-/// of do not count.
-pub fn uninstrumented(recording: &Recording) -> Vec<String> {
+/// Whether a file of this name is a library of the system whose functions the runtime stands in front
+/// of, or the runtime.
+fn is_system(name: &str) -> bool {
     const SYSTEM: [&str; 12] = [
         "ld-linux",
         "libc.so",
@@ -424,6 +453,13 @@ pub fn uninstrumented(recording: &Recording) -> Vec<String> {
         "libatomsan_rt",
         "libtsan",
     ];
+    SYSTEM.iter().any(|system| name.starts_with(system))
+}
+
+/// The file names of libraries that took part and were not compiled with instrumentation, so that
+/// nothing of what they did was seen. Those of the system whose functions the runtime stands in front
+/// of do not count.
+pub fn uninstrumented(recording: &Recording) -> Vec<String> {
     let mut paths: Vec<&str> = recording
         .maps()
         .flat_map(str::lines)
@@ -435,7 +471,7 @@ pub fn uninstrumented(recording: &Recording) -> Vec<String> {
     paths
         .into_iter()
         .filter_map(|path| Some((path, Path::new(path).file_name()?.to_str()?)))
-        .filter(|(_, name)| !SYSTEM.iter().any(|system| name.starts_with(system)))
+        .filter(|(_, name)| !is_system(name))
         .filter(|(path, _)| is_instrumented(Path::new(path)) == Some(false))
         .map(|(_, name)| name.to_owned())
         .collect()

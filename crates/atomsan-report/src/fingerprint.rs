@@ -14,6 +14,7 @@
 
 use crate::resolve::{Report, Step};
 use crate::source::bare_name;
+use crate::subjects::without_number;
 use std::collections::HashMap;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -108,6 +109,7 @@ fn steady(name: &str) -> String {
     if name.starts_with("a local of ") {
         return "a local".to_owned();
     }
+    let name = &*without_number(name);
     let mut steady = String::with_capacity(name.len());
     let mut rest = name.strip_prefix("local +").unwrap_or(name);
     if rest.len() != name.len() {

@@ -250,6 +250,7 @@ fn excerpts(lines: &BTreeMap<String, BTreeSet<u32>>, sources: &Sources) -> Value
 
 fn place(place: &Place, sources: &Sources) -> Value {
     json!({
+        "library": place.file.as_deref().is_some_and(source::is_library),
         "function": place.function,
         "file": place.file.as_deref().map(|file| sources.name(file)),
         "line": place.line,
@@ -329,25 +330,22 @@ fn by_line(yields: Vec<Value>) -> Vec<Value> {
     lines
 }
 
-/// What Silver counted, if it was asked to.
-fn density(documents: &[Document]) -> Vec<(String, String)> {
-    let mut density = Vec::new();
-    for document in documents {
-        let silver = (document.engines.iter()).filter(|engine| engine.name == "silver");
-        for (name, value) in silver.flat_map(|engine| &engine.stats) {
-            let name = name.strip_suffix(" density (per 10,000)");
-            let (Some(name), Some(value)) = (name, value.as_f64()) else {
-                continue;
-            };
-            let file = document.file.rsplit('/').next().unwrap_or_default();
-            let name = match documents {
-                [_] => name.to_owned(),
-                _ => format!("{name}, {file}"),
-            };
-            density.push((name, format!("{:.1} %", value / 100.0)));
-        }
-    }
-    density
+/// What Silver counted, if it was asked to: for each program, shares in percent.
+fn density(documents: &[Document]) -> Vec<Value> {
+    let of_document = |document: &Document| {
+        let silver = (document.engines.iter()).find(|engine| engine.name == "silver")?;
+        let share = |who: &str| {
+            let stat = silver.stats.get(&format!("{who} density (per 10,000)"))?;
+            Some(stat.as_f64()? / 100.0)
+        };
+        Some(json!({
+            "name": document.file.rsplit('/').next(),
+            "preemptive": share("preemptive")?,
+            "cooperative": share("cooperative")?,
+            "atomic": share("atomic")?,
+        }))
+    };
+    documents.iter().filter_map(of_document).collect()
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 use crate::accepted::Accepted;
 use crate::gather::Agreeing;
 use crate::rank::{self, Rank};
+use crate::subjects::tell_apart;
 use crate::words;
 use atomsan_trace::finding::{Anomaly, Finding};
 use atomsan_trace::names::Frame;
-use atomsan_trace::{FunctionId, Names, SiteId, StackId, Stacks};
+use atomsan_trace::{FunctionId, Names, Op, SiteId, StackId, Stacks};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -135,10 +136,17 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
         resolver.line_in(first, region),
         resolver.line_in(second, region),
     );
+    let ops: Vec<Op> = finding.witness.iter().map(|step| step.event.op).collect();
+    let targets = ops.iter().map(|&op| words::target(op, names));
+    let mut targets: Vec<Option<String>> = targets.collect();
+    // A lock may be called what it protects.
+    tell_apart(&mut targets, ops.iter().map(|op| op.var()));
+    tell_apart(&mut targets, ops.iter().map(|op| op.lock()));
     let witness: Vec<Step> = finding
         .witness
         .iter()
-        .map(|step| {
+        .zip(targets)
+        .map(|(step, target)| {
             let calls: Vec<(FunctionId, SiteId)> = stacks.frames(step.stack).collect();
             let innermost = calls.first().map(|(function, _)| *function);
             let mut stack = Vec::new();
@@ -149,7 +157,7 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
             Step {
                 thread: names.thread(step.event.thread).into_owned(),
                 op: words::verb(step.event.op).to_owned(),
-                target: words::target(step.event.op, names),
+                target,
                 place: resolver.place(step.event.site, innermost),
                 event: step.index + 1,
                 transaction: step.participant,

@@ -2,7 +2,9 @@
 //!
 //! A program's data is often known by where it comes from: `field +16 of the 48 bytes allocated at
 //! bank.rs:12`. That is too long to be said in every step. A step says what stands in front of the
-//! first `of`, and the rest is told once. Where that would mean two different things, all is said.
+//! first `of`, and the rest is told once. Where that would mean two different things, as much more is
+//! said as tells them apart: `balance of element 1`. Things that have the same name altogether,
+//! because the same line has allocated both, have numbers ([`tell_apart`]).
 
 use crate::resolve::Report;
 use crate::story::named_thread;
@@ -28,15 +30,18 @@ impl<'a> Subjects<'a> {
                 continue;
             };
             if known.iter().all(|one| one.full != full) {
-                let (short, whole) = parts(full);
+                let (short, whole) = parts(full, 1);
                 known.push(Subject { full, short, whole });
             }
         }
-        let same = |short: &str| known.iter().filter(|one| one.short == short).count() > 1;
-        let ambiguous: Vec<bool> = known.iter().map(|one| same(one.short)).collect();
-        for (one, ambiguous) in known.iter_mut().zip(ambiguous) {
-            if ambiguous {
-                (one.short, one.whole) = (one.full, None);
+        for words in 2.. {
+            let same = |short: &str| known.iter().filter(|one| one.short == short).count() > 1;
+            let ambiguous: Vec<bool> = known.iter().map(|one| same(one.short)).collect();
+            if !ambiguous.contains(&true) {
+                break;
+            }
+            for (one, _) in known.iter_mut().zip(ambiguous).filter(|(_, is)| *is) {
+                (one.short, one.whole) = parts(one.full, words);
             }
         }
         Subjects { known }
@@ -73,20 +78,67 @@ impl<'a> Subjects<'a> {
     }
 }
 
-/// A part and what it is a part of.
-fn parts(full: &str) -> (&str, Option<&str>) {
-    match full.split_once(" of ") {
-        Some((part, whole)) if !part.starts_with("a ") => (part, Some(whole)),
+const OF: &str = " of ";
+
+/// A part, by so many words, and what it is a part of.
+fn parts(full: &str, words: usize) -> (&str, Option<&str>) {
+    match full.match_indices(OF).nth(words - 1) {
+        Some((at, _)) if !full.starts_with("a ") => (&full[..at], Some(&full[at + OF.len()..])),
         _ => (full, None),
     }
 }
 
 /// A name in quotes, a description as it is.
 fn quoted(target: &str) -> Cow<'_, str> {
-    if target.contains(' ') && !target.contains(['<', '(', '`']) {
-        Cow::Borrowed(target)
-    } else {
-        Cow::Owned(format!("`{target}`"))
+    let is_name = |name: &str| !name.contains(' ') || name.contains(['<', '(', '`']);
+    let end = target.find(" #").or_else(|| target.find(OF));
+    match end.map(|end| target.split_at(end)) {
+        _ if is_name(target) && end.is_none() => Cow::Owned(format!("`{target}`")),
+        Some((name, rest)) if is_name(name) => Cow::Owned(format!("`{name}`{rest}")),
+        _ => Cow::Borrowed(target),
+    }
+}
+
+/// Gives numbers to things of one name. `things` says what each target is.
+pub(crate) fn tell_apart<T: Copy + Eq>(
+    targets: &mut [Option<String>],
+    things: impl Iterator<Item = Option<T>> + Clone,
+) {
+    let mut known: Vec<(String, Vec<T>)> = Vec::new();
+    for (target, thing) in targets.iter().zip(things.clone()) {
+        let (Some(target), Some(thing)) = (target, thing) else {
+            continue;
+        };
+        match known.iter_mut().find(|(name, _)| name == target) {
+            Some((_, things)) if things.contains(&thing) => {}
+            Some((_, things)) => things.push(thing),
+            None => known.push((target.clone(), vec![thing])),
+        }
+    }
+    for (target, thing) in targets.iter_mut().zip(things) {
+        let (Some(target), Some(thing)) = (target, thing) else {
+            continue;
+        };
+        let things = known.iter().find(|(name, _)| name == target);
+        let things = things.map_or(&[][..], |(_, things)| things);
+        let place = things.iter().position(|one| *one == thing);
+        if let Some(place) = place.filter(|_| things.len() > 1) {
+            let (part, whole) = parts(target, 1);
+            let whole = whole.map_or_else(String::new, |whole| format!("{OF}{whole}"));
+            *target = format!("{part} #{}{whole}", place + 1);
+        }
+    }
+}
+
+/// A name without its number.
+pub(crate) fn without_number(name: &str) -> Cow<'_, str> {
+    let Some((part, rest)) = name.split_once(" #") else {
+        return Cow::Borrowed(name);
+    };
+    let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    match after.len() < rest.len() && (after.is_empty() || after.starts_with(OF)) {
+        true => Cow::Owned(format!("{part}{after}")),
+        false => Cow::Borrowed(name),
     }
 }
 
@@ -185,6 +237,40 @@ mod tests {
         assert_eq!(subjects.say(one), one);
         assert_eq!(subjects.say(other), other);
         assert!(subjects.told().is_empty());
+    }
+
+    #[test]
+    fn elements_are_told_apart_by_as_much_as_it_takes() {
+        let element =
+            |n| format!("Account::balance of element {n} of the 48 bytes allocated at bank.rs:12");
+        let report = with_targets(&[&element(1), &element(2)]);
+        let subjects = Subjects::of(&report);
+        assert_eq!(subjects.say(&element(1)), "`Account::balance` of element 1");
+        assert_eq!(
+            subjects.told(),
+            [
+                "`Account::balance` of element 1 and `Account::balance` of element 2 belong to the 48 \
+              bytes allocated at bank.rs:12"
+            ]
+        );
+    }
+
+    #[test]
+    fn things_of_one_name_have_numbers() {
+        let name = "Account::balance of the 32 bytes allocated at bank.rs:12";
+        let targets = [Some(name), None, Some(name), Some("lock"), Some(name)];
+        let mut targets = targets.map(|target| target.map(str::to_owned));
+        let things = [Some(7), None, Some(9), Some(1), Some(7)];
+        tell_apart(&mut targets, things.into_iter());
+        let first = "Account::balance #1 of the 32 bytes allocated at bank.rs:12";
+        assert_eq!(targets[0].as_deref(), Some(first));
+        assert_eq!(targets[0], targets[4]);
+        assert_ne!(targets[0], targets[2]);
+        assert_eq!(targets[3].as_deref(), Some("lock"));
+        assert_eq!(without_number(first), name);
+        assert_eq!(quoted("Account::balance #1"), "`Account::balance` #1");
+        assert_eq!(quoted("Map<K, V> #1"), "`Map<K, V>` #1");
+        assert_eq!(quoted("field +16 #2"), "field +16 #2");
     }
 
     #[test]

@@ -93,7 +93,6 @@ pub(crate) fn verb(op: Op) -> &'static str {
         Op::AtomicLoad(_) => "atomic load",
         Op::AtomicStore(_) => "atomic store",
         Op::AtomicRmw(_) => "atomic update",
-        Op::AtomicSwap(_) => "atomic exchange",
         Op::AtomicRmwFailed(_) => "failed exchange",
         Op::Acquire(_) => "acquire",
         Op::Release(_) => "release",

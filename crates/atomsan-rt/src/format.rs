@@ -35,14 +35,14 @@
 //! log says which transaction records belong to ([`Kind::Transaction`]), and is read only where
 //! there is a cycle. A transaction is a slot and a number of its *clock*, which is in
 //! the slot's entry, beside the region that is being executed ([`entry`]). Which functions are
-//! regions the follower says: the program asks once for each call outside of a region, in the table
+//! regions the follower says: the program asks once for each call outside of a region, in the list
 //! at [`CALLS`], and the answer is a word of [`answer`] bits.
 //!
 //! This file is compiled into both crates, so that the runtime depends on nothing.
 #![allow(dead_code, unreachable_pub, reason = "neither crate needs all of it")]
 
 /// First word of a recording.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x03");
 /// First word of a chunk.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 /// Slots are numbered from 1 to this.
@@ -54,21 +54,26 @@ pub const ENTRY_SIZE: usize = 64;
 /// Where the ring of chunks that a follower gave back starts: numbers of 64 bits, counted from
 /// [`HEADER_SIZE`] in units of [`CHUNK_UNIT`].
 pub const RETURNED_RING: usize = SLOT_ENTRIES + (SLOTS + 1) * ENTRY_SIZE;
-/// How many numbers the ring has room for; as many chunks may be in use at most.
-pub const RING_LEN: usize = 1 << 18;
-/// Where the table of calls starts; see [`call`].
-pub const CALLS: usize = RETURNED_RING + RING_LEN * 8;
-/// How many calls it has room for.
-pub const CALLS_LEN: usize = 1 << 13;
-/// Size of a call in the table.
+/// How many numbers there is room for; as many chunks may be in use at most. The ring is as long as
+/// [`header::RING`] says.
+pub const RING_MOST: usize = 1 << 18;
+/// Where the calls start that the program has asked for; see [`call`].
+pub const CALLS: usize = RETURNED_RING + RING_MOST * 8;
+/// How many calls there is room for.
+pub const CALLS_LEN: usize = 1 << 17;
+/// Size of a call.
 pub const CALL_SIZE: usize = 32;
-/// Where the places of calls in the table are, plus 1, in the order in which they were entered: words
-/// of 64 bits, 0 while one is being entered.
-pub const ASKED_LIST: usize = CALLS + CALLS_LEN * CALL_SIZE;
-/// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`].
-pub const HEADER_SIZE: usize = ASKED_LIST + CALLS_LEN * 8;
+/// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`]. What is
+/// not used of all that is before them has no room in the file.
+pub const HEADER_SIZE: usize = CALLS + CALLS_LEN * CALL_SIZE;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
+/// How many chunks there are at first while somebody follows, and at most.
+pub const FEW_CHUNKS: usize = 256;
+/// See [`FEW_CHUNKS`].
+pub const MANY_CHUNKS: usize = 1024;
+/// How many more there are for each thread: what it does, and its edges between transactions.
+pub const FOR_THREAD: usize = 2;
 /// Size of a [`ChunkHeader`].
 pub const CHUNK_HEADER_SIZE: usize = 64;
 
@@ -109,20 +114,28 @@ pub mod header {
     pub const HIGHEST_SLOT: usize = 96;
     /// How often a thread has waited for the follower.
     pub const WAITS: usize = 104;
-    /// How many calls have been entered into the table.
+    /// How many calls have been asked for.
     pub const ASKED: usize = 112;
+    /// How many numbers the ring of chunks has: as many chunks as there may be.
+    pub const RING: usize = 120;
+    /// How often something was called that there was no room to ask for, so that it counted as no
+    /// region.
+    pub const UNASKED: usize = 128;
+    /// How many chunks there should be at most while a follower is there, besides [`super::FOR_THREAD`]
+    /// for each thread: it says so when it must keep more than [`super::FEW_CHUNKS`].
+    pub const CHUNKS: usize = 136;
     /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
     /// not have enough addresses for a word each.
     pub const SHADOW: usize = 512;
 }
 
-/// Byte offsets of the fields of a call in the table; all are 64-bit words. A call is 0 in a free
-/// place, which is the first one from the call's hash on.
+/// Byte offsets of the fields of a call; all are 64-bit words. Calls are in the order in which the
+/// program has asked for them.
 pub mod call {
-    /// The return address of the call; or [`LABEL`] and the address of a region's label.
+    /// The return address of the call, or [`LABEL`] and the address of a region's label.
     pub const CALL: usize = 0;
     /// An address in the function that is called; or the label's length as in
-    /// [`super::Kind::Begin`], and 1 more.
+    /// [`super::Kind::Begin`], and 1 more; 0 before all of the question is there.
     pub const FUNCTION: usize = 8;
     /// What the follower says of it: bits of [`super::answer`]; 0 before it has.
     pub const ANSWER: usize = 16;
@@ -134,13 +147,17 @@ pub mod call {
     pub const PLACE: u64 = 1;
 }
 
-/// What a follower says of a call. A function's *family* is a hash of its name, and for a closure of
+/// What a follower says of a call. The follower numbers names, from 1. A *region* is the number of
+/// its name; 0 is none. A function's *family* is the number of its name, and for a closure of
 /// the name of the function that it is written in: a thread's entry point and its closures are no
-/// regions. Bits 16 to 31 are the family of the function.
+/// regions. Bits 16 to 31 are the family of the function, bits 32 to 47 the region that it is, or that
+/// the label is.
 ///
 /// Of the functions that are inlined where the call is, the word beside it has, from the low bits
-/// on, 16 bits each: the family of the outermost one, and hashes of the names of the regions
-/// that `SET`, `SIBLINGS` and `UNSET` are about.
+/// on, 16 bits each: the family of the outermost one, and the regions that there are if the thread
+/// has an entry point ([`SET`](inlined::SET)), the same if the outermost one is a closure of the entry
+/// point ([`SIBLINGS`](inlined::SIBLINGS)), and if the outermost one is the entry point
+/// ([`UNSET`](inlined::UNSET)).
 pub mod answer {
     /// There is an answer.
     pub const KNOWN: u64 = 1;
@@ -158,25 +175,24 @@ pub mod answer {
     pub const INLINED: u64 = 1 << 6;
     /// The outermost of these is a closure.
     pub const INLINED_CLOSURE: u64 = 1 << 7;
-    /// One of them is a region, if the thread has an entry point.
-    pub const SET: u64 = 1 << 8;
-    /// The same, if the outermost one is a closure of the entry point.
-    pub const SIBLINGS: u64 = 1 << 9;
-    /// The same, if the outermost one is the entry point.
-    pub const UNSET: u64 = 1 << 10;
+    /// Where the family and the region are.
+    pub const FAMILY: u32 = 16;
+    /// See [`FAMILY`].
+    pub const REGION: u32 = 32;
+    /// How many names there are numbers for.
+    pub const NAMES: usize = 0xffff;
 }
 
-/// The number of a region: 4 times the place of a call in the table and which of its functions it
-/// is, this one or one of those above.
-pub mod region {
-    /// The function that is called, or a label.
-    pub const CALLED: u64 = 0;
-    /// As [`super::answer::SET`].
-    pub const SET: u64 = 1;
-    /// As [`super::answer::SIBLINGS`].
-    pub const SIBLINGS: u64 = 2;
-    /// As [`super::answer::UNSET`].
-    pub const UNSET: u64 = 3;
+/// Where the word for what is inlined has what.
+pub mod inlined {
+    /// The family of the outermost function.
+    pub const FAMILY: u32 = 0;
+    /// The region, if the thread has an entry point.
+    pub const SET: u32 = 16;
+    /// The same, if the outermost function is a closure of the entry point.
+    pub const SIBLINGS: u32 = 32;
+    /// The same, if the outermost function is the entry point.
+    pub const UNSET: u32 = 48;
 }
 
 /// Byte offsets of the fields in a slot's entry; all are 64-bit words.
@@ -187,7 +203,7 @@ pub mod entry {
     pub const FIRST_CHUNK: usize = 8;
     /// In a first run: the number of the slot's transaction.
     pub const CLOCK: usize = 16;
-    /// The region that the transaction executes, plus 1; 0 if it is unary. There are two such
+    /// The region that the transaction executes; 0 if it is unary. There are two such
     /// words, for even and for odd numbers, so that who sees the same number before and after sees
     /// its region.
     pub const REGIONS: usize = 24;
@@ -219,8 +235,9 @@ pub struct ChunkHeader {
     pub next: u64,
     /// The number of the slot's transaction at its start.
     pub clock: u64,
-    /// Not used.
-    pub reserved: u64,
+    /// Not 0 if it says where something was allocated or initialised: such a chunk is read for the
+    /// names of memory, though nothing else of it may be wanted.
+    pub origins: u64,
 }
 
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_SIZE);

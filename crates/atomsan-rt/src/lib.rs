@@ -11,6 +11,7 @@
 //! | [`format`] | the recording, shared with its reader |
 //! | [`recording`] | the file |
 //! | [`regions`] | where transactions begin and end, in a first run |
+//! | [`calls`] | what the program has asked of its calls, and was told |
 //! | [`log`] | records, in chunks
 //! | [`thread`] | a thread's log, call stack and epochs |
 //! | [`shadow`] | a word for each 8 bytes of memory |
@@ -36,6 +37,7 @@ mod alone;
 #[cfg(not(test))]
 mod annotations;
 mod atomics;
+mod calls;
 #[cfg(not(test))]
 mod fibers;
 mod format;

@@ -279,7 +279,7 @@ exported_with_caller! {
 /// Something is made a lock, a condition, a barrier, a semaphore.
 fn initialising(pc: u64, lock: usize) {
     record(|thread| {
-        thread.append([
+        thread.append_origin([
             first_word(Kind::Initialise, 0, lock as u64),
             second_word(0, pc),
         ])

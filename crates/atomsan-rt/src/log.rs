@@ -3,7 +3,7 @@
 //!
 //! A log is written by one thread. What others see of it is its position, in the slot's entry.
 
-use crate::format::{Kind, header};
+use crate::format::{ChunkHeader, Kind, header};
 use crate::recording::{self, Chunk};
 use crate::sync::AtomicU64;
 use core::cell::Cell;
@@ -73,6 +73,16 @@ impl Log {
         // thread.
         unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
         self.publish(at + 8 * N as u64);
+    }
+
+    /// Says that the current chunk has the origin of something.
+    pub(crate) fn has_origin(&self) {
+        let (address, _) = self.chunk.get();
+        if address != 0 {
+            let origins = address + core::mem::offset_of!(ChunkHeader, origins);
+            // SAFETY: the chunk is mapped and belongs to this thread, header and all.
+            unsafe { (origins as *mut u64).write_volatile(1) };
+        }
     }
 
     /// Tells everybody how far the log goes.

@@ -36,7 +36,7 @@ fn allocated(memory: *mut c_void, size: usize, pc: u64) -> *mut c_void {
             ownership::renew(thread, memory as usize, size);
             let first = first_word(Kind::Alloc, 0, memory as u64);
             let pc = thread.call_site().unwrap_or(pc);
-            thread.append([first, second_word(0, pc), size as u64]);
+            thread.append_origin([first, second_word(0, pc), size as u64]);
         });
     }
     memory

@@ -145,7 +145,7 @@ pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
 pub(crate) fn next_epoch(mine: u64) -> u64 {
     let next = mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH;
     if next & EPOCH == 0 {
-        next | BYTES + 1
+        next | (BYTES + 1)
     } else {
         next
     }
@@ -189,7 +189,10 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
 #[inline(always)]
 pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
     if (address & 7) + size > 8 {
-        return access_slow(thread, address, size, write, pc);
+        if !is_settled(thread, address, size, write) {
+            access_slow(thread, address, size, write, pc);
+        }
+        return;
     }
     let shadow = shadow::word(address);
     let word = shadow.load(Ordering::Relaxed);
@@ -203,6 +206,24 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
         }
         Known::Nothing => take(thread, address, size, write, pc),
     }
+}
+
+/// Whether nothing is to be done for an access to more than one granule, because the thread owns all
+/// of them, and has logged these bytes if anything is logged.
+#[inline(always)]
+fn is_settled(thread: &Thread, address: usize, size: usize, write: bool) -> bool {
+    let (mine, end) = (thread.mine.get(), address.saturating_add(size));
+    let all = MASKS[masks_offset(8, write) / 8].load(Ordering::Relaxed);
+    let mut at = address;
+    while at < end {
+        let logged = logging(bytes(at, end - at), write);
+        let word = shadow::word(at).load(Ordering::Relaxed);
+        if (word ^ mine) & all & (!BYTES | logged) != 0 {
+            return false;
+        }
+        at = (at | 7).saturating_add(1);
+    }
+    true
 }
 
 /// An access that is going to be logged tells where the thread is, if it is of something that others
@@ -429,6 +450,18 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.see(address);
                 next
             }
+            READ_SHARED if bytes == 0 && is_order_only() => {
+                // Who has seen the word before it was locked said so before.
+                let locked =
+                    shadow.compare_exchange(word, LOCKED, Ordering::AcqRel, Ordering::Relaxed);
+                if locked.is_err() {
+                    continue;
+                }
+                thread.after_readers(address);
+                let next = owned(thread, state) | SHARED | ATOMIC;
+                shadow.store(next, Ordering::Release);
+                return Some(TAKEN);
+            }
             _ => {
                 order_after(thread, address, word, write);
                 let shared = if word == 0 { 0 } else { SHARED };
@@ -444,18 +477,13 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.filter(address & !7, next, bytes);
             }
             thread.taken.set((address, word, next));
-            if word & STATE == READ_SHARED && atomic != 0 && is_order_only() {
-                // Who has seen the word before it was taken said so before.
-                thread.after_readers(address);
-                touch(thread, address, false);
-            }
             return Some(taken(thread, word));
         }
     }
 }
 
 /// The thread reads a granule that has no owner and this word; whether it is still so. Where nobody
-/// locks the words of atomic operations, a writer that takes the granule after that sees it.
+/// locks the words of atomic operations, a writer that locks this one after that sees it.
 fn sees(thread: &Thread, shadow: &AtomicU64, address: usize, word: u64) -> bool {
     if !thread.see(address) || !is_order_only() || word & ATOMIC == 0 {
         return true;
@@ -524,20 +552,28 @@ fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
 /// comes next is after that. If `holds`, then nobody else can own it, unless a neighbour does.
 pub(crate) fn touch(thread: &Thread, address: usize, holds: bool) {
     let shadow = shadow::word(address);
-    let word = unlocked(shadow);
-    let is_own = slot_of(word) == thread.slot.get();
-    let next = match word & STATE {
-        READ_SHARED => return drop(thread.see(address)),
-        READ_EXCLUSIVE | WRITE_EXCLUSIVE if is_own => {
-            owned(thread, word & STATE) | word & (SHARED | ATOMIC)
+    loop {
+        let word = unlocked(shadow);
+        let next = match word & STATE {
+            READ_SHARED => {
+                thread.see(address);
+                return;
+            }
+            READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
+                owned(thread, word & STATE) | word & (SHARED | ATOMIC)
+            }
+            READ_EXCLUSIVE | WRITE_EXCLUSIVE if holds => {
+                own(thread, address, 0, true);
+                return;
+            }
+            _ => return,
+        };
+        if shadow
+            .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            return;
         }
-        READ_EXCLUSIVE | WRITE_EXCLUSIVE if holds => word,
-        _ => return,
-    };
-    let renewed = is_own
-        && (shadow.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)).is_ok();
-    if holds && !renewed {
-        own(thread, address, 0, true);
     }
 }
 

@@ -13,8 +13,9 @@
 //! ring has room for, so nobody overtakes anybody.
 
 use crate::format::{
-    self, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE, HEADER_SIZE, Kind, RETURNED_RING,
-    RING_LEN, SLOT_ENTRIES, SLOTS, entry, header,
+    self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
+    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_MOST, SLOT_ENTRIES,
+    SLOTS, entry, header,
 };
 use crate::sync::AtomicU64;
 use crate::{platform, shadow};
@@ -25,8 +26,14 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
+/// How many numbers the ring of chunks has.
+static RING: AtomicUsize = AtomicUsize::new(1);
+const PAGE: usize = 4096;
+
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
+/// After so many steps, it takes more room.
+const SHORTLY: u32 = 100;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
 /// After so many steps, it is looked whether the follower is still there.
@@ -60,10 +67,14 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     }
     // The program needs the most of its addresses.
     let size = size.min(platform::address_limit() / 8);
-    let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
+    let chunks = (size / CHUNK_UNIT).clamp(8, RING_MOST);
+    let size = HEADER_SIZE + chunks * CHUNK_UNIT;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    let ring = || platform::allocate_file(at, RETURNED_RING, HEADER_SIZE - RETURNED_RING);
+    // Who takes a chunk empties its place a moment later; others must not come round before that.
+    let numbers = (2 * chunks).clamp(PAGE / 8, RING_MOST);
+    let len = (8 * numbers).next_multiple_of(PAGE);
+    let ring = || platform::allocate_file(at, RETURNED_RING, len);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -76,6 +87,8 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
+    counter(header::RING).store(numbers as u64, Ordering::Relaxed);
+    RING.store(numbers, Ordering::Relaxed);
     counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
@@ -132,12 +145,13 @@ pub(crate) fn give_up() {
     counter(header::FOLLOWED).store(GONE, Ordering::Relaxed);
 }
 
-/// A fresh part of the file, `size` bytes; its offset.
-fn fresh(size: usize) -> Option<usize> {
+/// A fresh part of the file, `size` bytes, if there are no more than so many chunks then; its offset.
+fn fresh(size: usize, most: usize) -> Option<usize> {
     let top = counter(header::TOP);
     let mut at = top.load(Ordering::Relaxed);
+    let end = HEADER_SIZE.saturating_add(most.saturating_mul(CHUNK_UNIT));
     loop {
-        if at as usize + size > SIZE.load(Ordering::Relaxed) {
+        if at as usize + size > SIZE.load(Ordering::Relaxed).min(end) {
             return None;
         }
         match top.compare_exchange_weak(at, at + size as u64, Ordering::Relaxed, Ordering::Relaxed)
@@ -149,8 +163,23 @@ fn fresh(size: usize) -> Option<usize> {
     platform::allocate_file(BASE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
 }
 
+fn ring_place(turn: u64) -> usize {
+    RETURNED_RING + turn as usize % RING.load(Ordering::Relaxed) * 8
+}
+
 fn ring(turn: u64) -> &'static AtomicU64 {
-    counter(RETURNED_RING + turn as usize % RING_LEN * 8)
+    counter(ring_place(turn))
+}
+
+/// A word of a call that the program has asked for.
+pub(crate) fn call(index: usize, field: usize) -> &'static AtomicU64 {
+    counter(CALLS + index % CALLS_LEN * CALL_SIZE + field)
+}
+
+/// Gives a call room in the file; whether there is any.
+pub(crate) fn prepare_call(index: usize) -> bool {
+    let at = (CALLS + index * CALL_SIZE) & !(PAGE - 1);
+    index < CALLS_LEN && platform::allocate_file(BASE.load(Ordering::Relaxed), at, PAGE)
 }
 
 /// The oldest chunk that came back, emptied; its offset.
@@ -219,8 +248,8 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
     {
         let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
         if turn.is_multiple_of(512) {
-            let at = RETURNED_RING + turn as usize % RING_LEN * 8;
-            platform::allocate_file(BASE.load(Ordering::Relaxed), at & !4095, 2 * 4096);
+            let at = ring_place(turn) & !(PAGE - 1);
+            platform::allocate_file(BASE.load(Ordering::Relaxed), at, 2 * PAGE);
         }
         let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
         ring(turn).store(number as u64, Ordering::Release);
@@ -237,7 +266,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         previous: before.map_or(0, |before| before.position),
         next: 0,
         clock,
-        reserved: 0,
+        origins: 0,
     };
     let address = base + offset;
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
@@ -246,14 +275,20 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
     Some(Chunk { address, position })
 }
 
-/// Room for a chunk of a log: memory stays as it is while somebody follows, and grows up to the
-/// budget while nobody does.
+/// Room for a chunk of a log. While nobody follows, memory grows up to the budget. While somebody does,
+/// there are as few chunks as it can do with; a thread waits for one that comes back, shortly, and
+/// takes more room if none does.
 fn room() -> Option<usize> {
     let followed = counter(header::FOLLOWED);
     if followed.load(Ordering::Relaxed) == 0 {
-        return fresh(CHUNK_UNIT).or_else(used);
+        return fresh(CHUNK_UNIT, usize::MAX).or_else(used);
     }
-    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT)) {
+    let for_threads = FOR_THREAD * counter(header::HIGHEST_SLOT).load(Ordering::Relaxed) as usize;
+    let wanted = || {
+        let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
+        chunks.max(FEW_CHUNKS) + for_threads
+    };
+    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, wanted())) {
         return Some(offset);
     }
     if followed.load(Ordering::Relaxed) == GONE {
@@ -264,7 +299,12 @@ fn room() -> Option<usize> {
     let mut turn = 0;
     while turn < PATIENCE {
         platform::sleep_microseconds(100);
-        if let Some(offset) = used() {
+        let most = if turn < SHORTLY {
+            wanted()
+        } else {
+            MANY_CHUNKS + for_threads
+        };
+        if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, most)) {
             return Some(offset);
         }
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
@@ -324,7 +364,7 @@ pub(crate) fn write_maps() {
     if fd < 0 || base == 0 {
         return;
     }
-    if let Some(offset) = fresh(SIZE) {
+    if let Some(offset) = fresh(SIZE, usize::MAX) {
         let header = ChunkHeader {
             magic: format::CHUNK_MAGIC,
             kind: format::CHUNK_MAPS,
@@ -335,7 +375,7 @@ pub(crate) fn write_maps() {
             previous: 0,
             next: 0,
             clock: 0,
-            reserved: 0,
+            origins: 0,
         };
         let (mut at, end) = (base + offset + CHUNK_HEADER_SIZE, base + offset + SIZE);
         // SAFETY: the chunk is ours and not yet used.

@@ -26,27 +26,17 @@
 //! call, as long as they are further down in the code, and ends with the first call that is not in
 //! it, or with the function that it is inlined into.
 
-use crate::format::{
-    ASKED_LIST, CALL_SIZE, CALLS, CALLS_LEN, Kind, LOW, answer, call, entry, first_word, header,
-    region,
-};
-use crate::sync::AtomicU64;
+use crate::calls::Recent;
+use crate::format::{Kind, LOW, answer, call, entry, first_word, inlined};
 use crate::thread::{Frame, Thread};
-use crate::{platform, recording, start};
+use crate::{recording, start};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
-/// How long a thread waits for an answer, in steps of 50 microseconds.
-const PATIENCE: u32 = 40_000;
-/// After so many steps, it is looked whether the follower is still there.
-const LOOK: u32 = 200;
-/// The function of a place in the table at which nothing is called.
+/// The function of a place at which nothing is called.
 const PLACE: u64 = call::PLACE;
 /// How many regions are remembered as written down since the last edge.
 const NOTED: usize = 32;
-/// How much of the table is used at most.
-const MOST: u64 = CALLS_LEN as u64 * 3 / 4;
-
 /// What is known of a frame outside of regions, in the upper bits of its function.
 mod flag {
     /// It counts as one of the user's.
@@ -55,8 +45,7 @@ mod flag {
     pub(super) const FOREIGN: u64 = 1 << 49;
 }
 
-/// Where a thread is.
-#[derive(Default)]
+/// Where a thread is. All-zero memory is a valid one.
 pub(crate) struct Position {
     /// The number of the transaction, and of the one that the log's last record belongs to.
     clock: Cell<u64>,
@@ -67,13 +56,13 @@ pub(crate) struct Position {
     /// through it, or through a later one of the same region.
     edges: Cell<u32>,
     noted: [Cell<u64>; NOTED],
-    /// Its region, plus 1; 0 if it is unary.
+    /// Its region; 0 if it is unary.
     region: Cell<u64>,
     /// The end of the frame whose function is the region, or is the outermost one that was called in
     /// it; 0 if there is none.
     floor: Cell<usize>,
-    /// A region that is inlined: the end of the frame of the function it is inlined into, a hash of
-    /// its name, and its last call. The first is 0 if there is none.
+    /// A region that is inlined: the end of the frame of the function it is inlined into, its
+    /// number, and its last call. The first is 0 if there is none.
     inlined: Cell<(usize, u64, u64)>,
     /// Labelled regions that are open.
     blocks: Cell<u32>,
@@ -82,12 +71,19 @@ pub(crate) struct Position {
     foreign: Cell<u32>,
     /// The family of the entry point, and whether it is a closure.
     entry: Cell<(u64, bool)>,
+    /// What was asked last.
+    recent: Recent,
 }
 
 impl Position {
     /// The number of the transaction that the log's last record belongs to.
     pub(crate) fn clock(&self) -> u64 {
         self.marked.get()
+    }
+
+    /// Forgets what was asked, because another recording has started.
+    pub(crate) fn forget_calls(&self) {
+        self.recent.clear();
     }
 
     /// Whether the thread is in a region.
@@ -106,72 +102,7 @@ impl Position {
     }
 }
 
-fn field(at: usize, field: usize) -> &'static AtomicU64 {
-    recording::counter(CALLS + at * CALL_SIZE + field)
-}
-
-/// The place of a call in the table, with the follower's answer; `None` if there is no room or
-/// nobody answers.
-fn ask(from: u64, function: u64) -> Option<(usize, u64)> {
-    let hash = (from ^ function.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    let mut at = hash as usize % CALLS_LEN;
-    loop {
-        let key = field(at, call::CALL).load(Ordering::Acquire);
-        if key == from && field(at, call::FUNCTION).load(Ordering::Acquire) == function {
-            let answer = field(at, call::ANSWER).load(Ordering::Acquire);
-            return if answer != 0 {
-                Some((at, answer))
-            } else {
-                wait_for_answer(at)
-            };
-        }
-        if key == 0 {
-            break;
-        }
-        at = (at + 1) % CALLS_LEN;
-    }
-    enter_call(at, from, function)
-}
-
-/// Asks for a call that is not in the table, from a place on that was free.
-#[cold]
-fn enter_call(mut at: usize, from: u64, function: u64) -> Option<(usize, u64)> {
-    let asked = recording::counter(header::ASKED);
-    if asked.load(Ordering::Relaxed) >= MOST {
-        return None;
-    }
-    while field(at, call::CALL)
-        .compare_exchange(0, from, Ordering::AcqRel, Ordering::Relaxed)
-        .is_err()
-    {
-        at = (at + 1) % CALLS_LEN;
-    }
-    field(at, call::FUNCTION).store(function, Ordering::Release);
-    let turn = asked.fetch_add(1, Ordering::AcqRel) as usize % CALLS_LEN;
-    recording::counter(ASKED_LIST + 8 * turn).store(at as u64 + 1, Ordering::Release);
-    wait_for_answer(at)
-}
-
-#[cold]
-fn wait_for_answer(at: usize) -> Option<(usize, u64)> {
-    for turn in 0..PATIENCE {
-        if !recording::is_followed() {
-            return None;
-        }
-        let answer = field(at, call::ANSWER).load(Ordering::Acquire);
-        if answer != 0 {
-            return Some((at, answer));
-        }
-        platform::sleep_microseconds(50);
-        if turn % LOOK == LOOK - 1 && !recording::has_follower() {
-            break;
-        }
-    }
-    recording::give_up();
-    None
-}
-
-/// A slot's clock now, and in the upper 16 bits its region, plus 1.
+/// A slot's clock now, and in the upper 16 bits its region.
 pub(crate) fn clock(slot: u32) -> u64 {
     let clock = recording::slot_entry(slot, entry::CLOCK);
     let mut now = clock.load(Ordering::Acquire);
@@ -185,11 +116,21 @@ pub(crate) fn clock(slot: u32) -> u64 {
     }
 }
 
+/// A number of 16 bits in an answer.
+fn number(said: u64, shift: u32) -> u64 {
+    said >> shift & 0xffff
+}
+
+/// The region that the called function is, or a label.
+fn called_region(said: u64) -> u64 {
+    number(said, answer::REGION)
+}
+
 impl Thread {
-    /// Another transaction starts, which executes this region, plus 1, or none.
+    /// Another transaction starts, which executes this region, or none.
     fn tick(&self, region: u64) {
         let at = &self.position;
-        let (now, slot) = (at.clock.get() + 1, self.slot.get());
+        let now = at.clock.get() + 1;
         at.clock.set(now);
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
@@ -198,9 +139,9 @@ impl Thread {
         }
         let epoch = self.start_epoch();
         self.history.begin(now, region, epoch, self.log_position());
-        recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
+        self.entry(entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);
-        recording::slot_entry(slot, entry::CLOCK).store(now, Ordering::Release);
+        self.entry(entry::CLOCK).store(now, Ordering::Release);
     }
 
     /// The thread enters a region, or leaves it.
@@ -226,9 +167,9 @@ impl Thread {
         if at.region.get() != 0 && at.inlined.get().0 == 0 {
             return;
         }
-        let (place, said) = ask(pc, PLACE).unwrap_or((0, 0));
+        let (index, said) = at.recent.ask(pc, PLACE).unwrap_or((0, 0));
         let has_entry = at.users.get() + at.foreign.get() > 0;
-        let inlined = self.inlined_region(place, said, has_entry);
+        let inlined = self.inlined_region(index, said, has_entry);
         self.enter_inlined(self.top.get(), pc, inlined);
     }
 
@@ -243,7 +184,7 @@ impl Thread {
         self.tick(0);
     }
 
-    /// The clock, and in the upper 16 bits the region, plus 1.
+    /// The clock, and in the upper 16 bits the region.
     pub(crate) fn own_clock(&self) -> u64 {
         self.position.clock.get() | self.position.region.get() << 48
     }
@@ -310,10 +251,10 @@ impl Thread {
         let at = &self.position;
         at.blocks.set(at.blocks.get() + 1);
         if at.region.get() == 0
-            && let Some((place, said)) = ask(label & LOW | call::LABEL, u64::from(len) + 1)
+            && let Some((_, said)) = (at.recent).ask(label & LOW | call::LABEL, u64::from(len) + 1)
             && said & answer::ATOMIC != 0
         {
-            self.tick(1 + 4 * place as u64 + region::CALLED);
+            self.tick(called_region(said));
         }
     }
 
@@ -329,7 +270,8 @@ impl Thread {
     /// Enters a function outside of regions: what its frame is to remember of it.
     pub(crate) fn enter_outside(&self, from: u64, function: u64) -> u64 {
         let at = &self.position;
-        let (place, said) = ask(from & LOW, function & LOW).unwrap_or((0, 0));
+        let asked = at.recent.ask(from & LOW, function & LOW);
+        let (index, said) = asked.unwrap_or((0, 0));
         let top = self.top.get();
         let end = top + size_of::<Frame>();
         let mut flags = 0;
@@ -338,11 +280,12 @@ impl Thread {
             at.foreign.set(at.foreign.get() + 1);
             flags |= flag::FOREIGN;
         }
-        let inlined = self.inlined_region(place, said, has_entry);
+        let inlined = self.inlined_region(index, said, has_entry);
         self.enter_inlined(top, from, inlined);
         if said & answer::INLINED != 0 {
             if !has_entry {
-                let family = field(place, call::INLINED).load(Ordering::Relaxed) & 0xffff;
+                let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
+                let family = number(names, inlined::FAMILY);
                 at.entry.set((family, said & answer::INLINED_CLOSURE != 0));
             }
             at.users.set(at.users.get() + 1);
@@ -351,7 +294,7 @@ impl Thread {
         if at.region.get() != 0 {
             at.floor.set(end);
         } else if said & answer::USER != 0 && self.is_region(said, &mut flags) {
-            self.tick(1 + 4 * place as u64 + region::CALLED);
+            self.tick(called_region(said));
             at.floor.set(end);
         }
         flags
@@ -360,7 +303,8 @@ impl Thread {
     /// Whether a function of the user's is a region.
     fn is_region(&self, said: u64, flags: &mut u64) -> bool {
         let at = &self.position;
-        let (family, closure) = (said >> 16 & 0xffff, said & answer::CLOSURE != 0);
+        let family = number(said, answer::FAMILY);
+        let closure = said & answer::CLOSURE != 0;
         let (users, foreign) = (at.users.get(), at.foreign.get() > 0);
         let (entry_family, entry_closure) = at.entry.get();
         if *flags & flag::USER == 0 {
@@ -379,36 +323,35 @@ impl Thread {
         said & answer::ATOMIC != 0
     }
 
-    /// The region that is inlined where a call is: its number plus 1, and a hash of its name.
-    fn inlined_region(&self, place: usize, said: u64, has_entry: bool) -> Option<(u64, u64)> {
+    /// The region that is inlined where a call is.
+    fn inlined_region(&self, index: usize, said: u64, has_entry: bool) -> Option<u64> {
         if said & answer::INLINED == 0 {
             return None;
         }
-        let names = field(place, call::INLINED).load(Ordering::Relaxed);
-        let sibling =
-            said & answer::INLINED_CLOSURE != 0 && self.position.entry.get().0 == names & 0xffff;
-        let (bit, which) = match (has_entry, sibling) {
-            (false, _) => (answer::UNSET, region::UNSET),
-            (true, true) => (answer::SIBLINGS, region::SIBLINGS),
-            (true, false) => (answer::SET, region::SET),
+        let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
+        let sibling = said & answer::INLINED_CLOSURE != 0
+            && self.position.entry.get().0 == number(names, inlined::FAMILY);
+        let which = match (has_entry, sibling) {
+            (false, _) => inlined::UNSET,
+            (true, true) => inlined::SIBLINGS,
+            (true, false) => inlined::SET,
         };
-        let hash = names >> (16 * which) & 0xffff;
-        (said & bit != 0).then_some((1 + 4 * place as u64 + which, hash))
+        Some(number(names, which)).filter(|&region| region != 0)
     }
 
     /// A call is made in the region that is inlined where the call is, or in none.
-    fn enter_inlined(&self, top: usize, from: u64, inlined: Option<(u64, u64)>) {
+    fn enter_inlined(&self, top: usize, from: u64, inlined: Option<u64>) {
         let at = &self.position;
         let (open, name, last) = at.inlined.get();
         match inlined {
-            Some((region, hash)) => {
+            Some(region) => {
                 if open == 0 && at.region.get() != 0 {
                     return;
                 }
-                if open != top || name != hash || from <= last {
+                if open != top || name != region || from <= last {
                     self.tick(region);
                 }
-                at.inlined.set((top, hash, from));
+                at.inlined.set((top, region, from));
             }
             None if open != 0 => {
                 at.inlined.set((0, 0, 0));

@@ -16,7 +16,7 @@
 
 use crate::alone::{self, PathBuffer, join};
 use crate::format::header;
-use crate::{ownership, platform, recording, shadow, thread};
+use crate::{calls, ownership, platform, recording, shadow, thread};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
@@ -333,6 +333,7 @@ unsafe extern "C" fn after_fork() {
     let thread = thread::pause();
     CHILD.store(true, Ordering::Relaxed);
     recording::close();
+    calls::start_over();
     if open_recording() {
         // SAFETY: the caller vouches for it.
         unsafe { thread::after_fork(thread) };

@@ -37,7 +37,7 @@
 use crate::format::{Kind, LOW, SLOTS, entry, first_word, frame_detail, header, second_word};
 use crate::history::{History, Source};
 use crate::log::{self, Log};
-use crate::sync::{AtomicBool, AtomicU32, AtomicUsize};
+use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
@@ -113,6 +113,8 @@ pub(crate) struct Thread {
     /// Nesting of annotations that ask us to look away.
     pub(crate) ignoring: Cell<u32>,
     pub(crate) slot: Cell<u32>,
+    /// Where the slot's entry is mapped.
+    entry: Cell<usize>,
     /// The thread's number in this process, from 0.
     pub(crate) number: Cell<u64>,
     /// How many of the frames are in the log.
@@ -280,8 +282,22 @@ pub(crate) fn position_of(slot: u32) -> u64 {
 }
 
 impl Thread {
+    /// Finds the slot's entry in the recording.
+    fn find_entry(&self) {
+        let entry = recording::slot_entry(self.slot.get(), 0);
+        self.entry.set(core::ptr::from_ref(entry) as usize);
+    }
+
+    /// A word of the own slot's entry.
+    #[inline(always)]
+    pub(crate) fn entry(&self, field: usize) -> &AtomicU64 {
+        // SAFETY: entries have this field, and the recording is mapped for good.
+        unsafe { &*((self.entry.get() + field) as *const AtomicU64) }
+    }
+
     fn reset(&self, slot: u32, number: u64) {
         self.slot.set(slot);
+        self.find_entry();
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
         self.set_mine(ownership::owned_by(slot, self.mine.get()));
@@ -309,6 +325,16 @@ impl Thread {
         self.frames.as_ptr() as usize
     }
 
+    /// Where frames end.
+    fn limit(&self) -> usize {
+        self.base() + FRAMES * size_of::<Frame>()
+    }
+
+    /// Where the frames end that are in the log.
+    fn logged_end(&self) -> usize {
+        self.base() + self.logged.get() * size_of::<Frame>()
+    }
+
     /// How many frames there are.
     fn depth(&self) -> usize {
         (self.top.get() - self.base()) / size_of::<Frame>()
@@ -316,19 +342,14 @@ impl Thread {
 
     /// Says what the hooks may do by themselves.
     fn guard(&self) {
-        let (base, inside) = (self.base(), self.is_inside());
-        let limit = base + FRAMES * size_of::<Frame>();
-        self.room.set(if inside && self.excess.get() == 0 {
-            limit
-        } else {
-            0
-        });
-        let logged = base + self.logged.get() * size_of::<Frame>();
+        let (inside, excess) = (self.is_inside(), self.excess.get() > 0);
+        let room = if inside && !excess { self.limit() } else { 0 };
+        self.room.set(room);
         let outside = self.tabled.get() && !inside;
-        self.floor.set(if outside || self.excess.get() > 0 {
+        self.floor.set(if outside || excess {
             usize::MAX
         } else {
-            logged.max(self.region_floor())
+            self.logged_end().max(self.region_floor())
         });
     }
 
@@ -340,8 +361,10 @@ impl Thread {
         }
         self.known[self.slot.get() as usize].set(u64::MAX);
         recording::prepare_slot(self.slot.get() as usize);
+        self.find_entry();
         self.log.start_over();
         self.links.start_over();
+        self.position.forget_calls();
         self.logged.set(0);
         self.next_epoch();
         if self.tabled.get() {
@@ -455,6 +478,12 @@ impl Thread {
             self.log_frames();
         }
         self.write(words);
+    }
+
+    /// Appends where something was allocated or initialised, which is wanted for its name.
+    pub(crate) fn append_origin<const N: usize>(&self, words: [u64; N]) {
+        self.append(words);
+        self.log.has_origin();
     }
 
     /// Appends the record of an access, which belongs to the epoch.
@@ -661,15 +690,12 @@ impl Thread {
         if !self.tabled.get() {
             return self.after_everybody();
         }
-        for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
-            let reader = SLOT_TABLE[slot].load(Ordering::Acquire);
+        let highest = HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        for (slot, reader) in SLOT_TABLE[..=highest].iter().enumerate() {
             // SAFETY: records are never given back; what is read of it is atomic.
-            let Some(seen) = (unsafe { reader.as_ref() }).map(|reader| reader.seen_at(address))
-            else {
-                continue;
-            };
-            let epoch = seen.load(Ordering::Acquire);
-            if epoch != 0 {
+            let reader = unsafe { reader.load(Ordering::Acquire).as_ref() };
+            let seen = reader.map(|reader| reader.seen_at(address).load(Ordering::Acquire));
+            if let Some(epoch) = seen.filter(|&epoch| epoch != 0) {
                 self.after_epoch(slot as u32, epoch);
             }
         }
@@ -700,10 +726,9 @@ impl Thread {
     ) -> Option<Source> {
         let other = SLOT_TABLE.get(slot as usize)?.load(Ordering::Acquire);
         // SAFETY: records are never given back; a history is made of atomic words.
-        let history = unsafe { &raw const (*other.as_ref()?).history };
+        let history = unsafe { &other.as_ref()?.history };
         let now = recording::slot_entry(slot, entry::CLOCK).load(Ordering::Acquire);
-        // SAFETY: as above.
-        find(unsafe { &*history }, self.linked(slot)?.get(), now)
+        find(history, self.linked(slot)?.get(), now)
     }
 
     /// The last transaction of a slot that this thread is after.
@@ -799,8 +824,7 @@ impl Thread {
         if last.stack < stack {
             self.drop_frames_below(stack);
         }
-        let depth = self.depth();
-        if depth == FRAMES {
+        if self.top.get() == self.limit() {
             self.excess.set(self.excess.get() + 1);
             return self.guard();
         }
@@ -812,12 +836,15 @@ impl Thread {
                 .work(|| self.enter_outside(call, function))
                 .unwrap_or(0);
         }
-        self.frames[depth].set(Frame {
+        let top = self.top.get();
+        let frame = Frame {
             call,
             function,
             stack,
-        });
-        self.top.set(self.top.get() + size_of::<Frame>());
+        };
+        // SAFETY: the top is in front of the limit, so there is room for a frame.
+        unsafe { (*(top as *const Cell<Frame>)).set(frame) };
+        self.top.set(top + size_of::<Frame>());
         if outside {
             self.guard();
             self.next_epoch();
@@ -833,16 +860,19 @@ impl Thread {
             self.excess.set(excess);
             return self.guard();
         }
-        let Some(depth) = self.depth().checked_sub(1) else {
-            return;
-        };
         let end = self.top.get();
-        self.top.set(end - size_of::<Frame>());
-        if self.logged.get() > depth {
-            self.log_exit(depth);
+        if end == self.base() {
+            return;
+        }
+        let top = end - size_of::<Frame>();
+        self.top.set(top);
+        if self.logged_end() > top {
+            self.log_exit(self.depth());
         }
         if self.tabled.get() {
-            self.work(|| self.leave(self.frames[depth].get().function, end));
+            // SAFETY: the innermost frame, which has just been left.
+            let frame = unsafe { (*(top as *const Cell<Frame>)).get() };
+            self.work(|| self.leave(frame.function, end));
             self.guard();
         }
     }

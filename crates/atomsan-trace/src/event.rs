@@ -90,10 +90,8 @@ pub enum Op {
     AtomicLoad(VarId),
     /// An atomic (or volatile) write.
     AtomicStore(VarId),
-    /// An atomic read-modify-write that took effect, and kept or expected what it found.
+    /// An atomic read-modify-write that took effect.
     AtomicRmw(VarId),
-    /// An atomic exchange: it takes what it finds, whatever that is, and overwrites it.
-    AtomicSwap(VarId),
     /// A compare-and-exchange that failed: it only read.
     AtomicRmwFailed(VarId),
     /// A lock is held exclusively from here on. Locks are re-entrant.
@@ -147,7 +145,6 @@ impl Op {
             | Op::AtomicLoad(x)
             | Op::AtomicStore(x)
             | Op::AtomicRmw(x)
-            | Op::AtomicSwap(x)
             | Op::AtomicRmwFailed(x) => Some(x),
             _ => None,
         }
@@ -175,21 +172,14 @@ impl Op {
     pub fn reads(self) -> bool {
         matches!(
             self,
-            Op::Read(_)
-                | Op::AtomicLoad(_)
-                | Op::AtomicRmw(_)
-                | Op::AtomicSwap(_)
-                | Op::AtomicRmwFailed(_)
+            Op::Read(_) | Op::AtomicLoad(_) | Op::AtomicRmw(_) | Op::AtomicRmwFailed(_)
         )
     }
 
     /// Whether this is a memory access that changes the variable.
     #[inline]
     pub fn writes(self) -> bool {
-        matches!(
-            self,
-            Op::Write(_) | Op::AtomicStore(_) | Op::AtomicRmw(_) | Op::AtomicSwap(_)
-        )
+        matches!(self, Op::Write(_) | Op::AtomicStore(_) | Op::AtomicRmw(_))
     }
 
     /// Whether this is an atomic access, which synchronises and never races.
@@ -197,11 +187,7 @@ impl Op {
     pub fn is_atomic(self) -> bool {
         matches!(
             self,
-            Op::AtomicLoad(_)
-                | Op::AtomicStore(_)
-                | Op::AtomicRmw(_)
-                | Op::AtomicSwap(_)
-                | Op::AtomicRmwFailed(_)
+            Op::AtomicLoad(_) | Op::AtomicStore(_) | Op::AtomicRmw(_) | Op::AtomicRmwFailed(_)
         )
     }
 }

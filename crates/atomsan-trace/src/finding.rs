@@ -42,8 +42,8 @@ pub enum Anomaly {
     IntermediateState,
     /// W W′ R, W W′ W: own write was overwritten in the middle, and not only added to.
     Overwritten,
-    /// R W′ R: two reads of one region disagree; also if the second one is part of an atomic update, and
-    /// if own write was added to by an atomic update.
+    /// R W′ R: two reads of one region disagree. An atomic update is a read too, as the second one, and as
+    /// the first one, and what an atomic update has added to own write is not lost.
     NonRepeatableRead,
     /// Two variables, one dependence each way.
     InconsistentPair,
@@ -74,12 +74,13 @@ impl Anomaly {
         }
         let others = [others.0, others.1];
         let interferes_by_write = others.iter().any(|other| other.writes());
-        // An atomic update that is made of what it finds.
+        // An atomic update is made of what it finds.
         let builds_on = |op: &Op| matches!(op, Op::AtomicRmw(_)) || !op.writes();
+        let added_to = builds_on(&first) || others.iter().all(builds_on);
         match (first.writes(), interferes_by_write, second.reads()) {
             (false, true, false) => Anomaly::LostUpdate,
             (false, true, true) => Anomaly::NonRepeatableRead,
-            (true, true, true) if others.iter().all(builds_on) => Anomaly::NonRepeatableRead,
+            (true, true, true) if added_to => Anomaly::NonRepeatableRead,
             (true, true, _) => Anomaly::Overwritten,
             (true, false, _) => Anomaly::IntermediateState,
             // Two reads around a read do not conflict.

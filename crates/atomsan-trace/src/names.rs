@@ -89,6 +89,9 @@ pub enum Definition {
     Object(Box<str>),
     /// The next [`SiteId`]; the first one defined is `SiteId(1)`.
     Site(Site),
+    /// The program that the events were recorded of: nothing that an id stands for. It comes first,
+    /// if it comes.
+    Program(Box<str>),
 }
 
 /// All names of a trace.
@@ -135,6 +138,7 @@ impl Names {
             }
             Definition::Object(name) => self.objects.push(name),
             Definition::Site(site) => self.sites.push(site),
+            Definition::Program(_) => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! `atomsan check`: traces in, findings out.
 
 use crate::accept::{self, Judge};
-use crate::document::{About, document};
+use crate::document::{About, document, further};
 use crate::engines::{self, Choices, Entry, Flags};
 use crate::exit::{Exit, UsageError};
 use crate::format_arg::FormatArg;
@@ -9,11 +9,14 @@ use crate::memory;
 use crate::output::{self, Output};
 use crate::products::Products;
 use crate::progress::Progress;
+use crate::recorded::PASSES;
 use crate::render;
 use anyhow::Context as _;
 use atomsan_engines::checker::{Checker, Run};
+use atomsan_engines::demotion::demote;
 use atomsan_report::{Rank, Report, fold};
 use atomsan_trace::input::Source;
+use atomsan_trace::names::Definition;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
 use atomsan_trace::{Names, Spec};
@@ -38,13 +41,9 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// The engines to run, or `all`
-    #[arg(
-        long,
-        value_name = "NAME",
-        value_delimiter = ',',
-        default_value = "velodrome"
-    )]
+    /// The engines to run, or `all`; by default velodrome, or those of `atomsan run` for what it has
+    /// kept by `--save-trace`
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     engine: Vec<String>,
 
     /// The traces' format; `auto` finds out by content
@@ -67,9 +66,10 @@ pub(crate) struct Args {
     #[arg(long)]
     stats: bool,
 
-    /// The least rank that makes the exit status 66
-    #[arg(long, value_name = "RANK", default_value = "low")]
-    fail_on: RankArg,
+    /// The least rank that makes the exit status 66; by default low, or medium for what `atomsan run`
+    /// has kept, of which low ones are not shown then
+    #[arg(long, value_name = "RANK")]
+    fail_on: Option<RankArg>,
 
     #[command(flatten)]
     pub(crate) accept: accept::Args,
@@ -108,6 +108,10 @@ struct Checked {
     checker: Checker,
     summary: Summary,
     seconds: f64,
+    /// Whether it is what a program has done, kept by `--save-trace`.
+    recorded: bool,
+    /// What was found when functions were taken as not atomic that had been found not to be.
+    further: Vec<Checker>,
 }
 
 /// Reads a specification.
@@ -128,8 +132,11 @@ pub(crate) fn spec(path: Option<&Path>, accept: &accept::Args) -> anyhow::Result
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let spec = spec(args.spec.as_deref(), &args.accept)?;
     let mut judge = Judge::new(&args.accept);
-    let entries = engines::choose(&args.engine)?;
     let choices = args.flags.choices()?;
+    let entries = match args.engine.is_empty() {
+        true => [engines_for(args, false)?, engines_for(args, true)?].concat(),
+        false => engines::choose(&args.engine)?,
+    };
     let written = [
         &args.render.output,
         &args.flags.first_run,
@@ -144,7 +151,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     let mut products = Products::default();
     let mut documents = Vec::new();
     for path in &args.files {
-        let checked = check(args, path, &spec, &entries, &choices)?;
+        let checked = check(args, path, &spec, &choices)?;
         products.add(&checked.checker)?;
         let mut document = document(
             &checked.checker,
@@ -156,8 +163,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                 stats: args.stats || args.render.html,
             },
         );
+        for checker in &checked.further {
+            further(&mut document, checker);
+        }
+        let least = match args.fail_on {
+            Some(rank) => rank.into(),
+            None if checked.recorded => Rank::Medium,
+            None => Rank::Low,
+        };
+        if checked.recorded && least > Rank::Low {
+            document.findings.retain(|report| report.rank > Rank::Low);
+        }
         judge.judge(&mut document, |_| true);
-        if accept::counts(&document, args.fail_on.into()) {
+        if accept::counts(&document, least) {
             exit = Exit::Findings;
         }
         for warning in &document.warnings {
@@ -188,15 +206,42 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn check(
-    args: &Args,
-    path: &PathBuf,
-    spec: &Spec,
-    entries: &[&Entry],
-    choices: &Choices,
-) -> anyhow::Result<Checked> {
-    let engines = entries.iter().map(|entry| entry.make(choices)).collect();
-    let mut checker = Checker::new(Names::new(spec.clone()), engines, args.first);
+/// The engines for a trace that is what a program has done, or another one.
+fn engines_for(args: &Args, recorded: bool) -> Result<Vec<&'static Entry>, UsageError> {
+    let by_default: &[&str] = match recorded {
+        true => &engines::DEFAULT,
+        false => &["velodrome"],
+    };
+    match &args.engine[..] {
+        [] => engines::choose(
+            &by_default
+                .iter()
+                .map(|&name| name.to_owned())
+                .collect::<Vec<_>>(),
+        ),
+        given => engines::choose(given),
+    }
+}
+
+/// Checks a trace. What a program has done is checked as `atomsan run` does it, which goes over it
+/// again while what was found shows functions not to be atomic.
+fn check(args: &Args, path: &Path, spec: &Spec, choices: &Choices) -> anyhow::Result<Checked> {
+    let mut checked = pass(args, path, spec, choices)?;
+    let mut refined = spec.clone();
+    let again = checked.recorded && !args.first && path != Path::new("-");
+    for _ in 1..PASSES {
+        let last = checked.further.last().unwrap_or(&checked.checker);
+        if !again || !demote(last, &mut refined) {
+            break;
+        }
+        let more = pass(args, path, &refined, choices)?;
+        checked.further.push(more.checker);
+    }
+    Ok(checked)
+}
+
+/// Goes over a trace once.
+fn pass(args: &Args, path: &Path, spec: &Spec, choices: &Choices) -> anyhow::Result<Checked> {
     let options = ReadOptions {
         format: args.format.into(),
         lenient: args.lenient,
@@ -205,7 +250,21 @@ fn check(
     let started = Instant::now();
     let mut trace = read::open(&source, &options)?;
     let mut progress = Progress::new(source.name());
+    let make = |recorded: bool| {
+        let entries = engines_for(args, recorded)?.into_iter();
+        let engines = entries.map(|entry| entry.make(choices)).collect();
+        let names = Names::new(spec.clone());
+        Ok::<_, UsageError>(Checker::new(names, engines, args.first))
+    };
+    let (mut recorded, mut checker) = (false, None);
     while let Some(batch) = trace.next()? {
+        let checker = match &mut checker {
+            Some(checker) => checker,
+            None => {
+                recorded = matches!(batch.definitions.first(), Some(Definition::Program(_)));
+                checker.insert(make(recorded)?)
+            }
+        };
         checker.batch(batch);
         if checker.is_full() {
             break;
@@ -213,12 +272,18 @@ fn check(
         let (done, total) = trace.progress();
         progress.update(checker.events(), done, total);
     }
+    let mut checker = match checker {
+        Some(checker) => checker,
+        None => make(false)?,
+    };
     checker.finish();
     Ok(Checked {
         file: source.name().to_owned(),
         summary: trace.summary().clone(),
         checker,
         seconds: started.elapsed().as_secs_f64(),
+        recorded,
+        further: Vec::new(),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, pass};
+use crate::{child, last, output, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
@@ -22,15 +22,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::AtomicU64;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-/// Room for logs on their way from the program to the check.
-pub(crate) const LOGS: u64 = 64 << 20;
+/// Room for logs on their way from the program to the check: 64 MB at most, and 128 KB for each thread.
+/// What is not needed costs nothing.
+pub(crate) const LOGS: u64 = 512 << 20;
 /// What is kept of the logs, unless `--memory` says something else.
 const KEPT: u64 = 256 << 20;
 
 /// How often what was found is looked at while it grows.
 const OFTEN: Duration = Duration::from_millis(200);
+
+/// Files that are changed so soon after each other may have the same time.
+const COARSE: Duration = Duration::from_millis(50);
 
 /// All processes of a program.
 struct Watch<'a> {
@@ -44,6 +48,8 @@ struct Watch<'a> {
     /// Where findings are kept while the program runs.
     last: &'a Path,
     processes: BTreeMap<PathBuf, Process>,
+    /// When the directory was changed for the last time, if all that is in it is followed.
+    complete: Option<SystemTime>,
     /// Findings that have been told.
     told: HashSet<String>,
     looked: Instant,
@@ -75,6 +81,7 @@ pub(crate) fn run(
         choices: args.flags.choices()?,
         last: args.save.as_deref().unwrap_or(last),
         processes: BTreeMap::new(),
+        complete: None,
         told: HashSet::new(),
         looked: Instant::now(),
         started: Instant::now(),
@@ -130,6 +137,14 @@ impl Watch<'_> {
     }
 
     fn find_processes(&mut self) -> anyhow::Result<()> {
+        let changed = || std::fs::metadata(self.directory)?.modified();
+        let changed = changed().unwrap_or_else(|_| SystemTime::now());
+        if self.complete == Some(changed) {
+            return Ok(());
+        }
+        // Times of files are coarse: there may be another change at the same time.
+        let settled = changed.elapsed().is_ok_and(|time| time > COARSE);
+        self.complete = settled.then_some(changed);
         for file in recorded::recordings(self.directory)? {
             if self.processes.contains_key(&file) {
                 continue;
@@ -147,6 +162,7 @@ impl Watch<'_> {
             let follower = Follower::open(&file, options)
                 .with_context(|| format!("cannot follow {}", file.display()))?;
             let Some(mut follower) = follower else {
+                self.complete = None;
                 continue;
             };
             if !self.engines.is_empty() && self.args.flags.first_run.is_none() {
@@ -221,9 +237,7 @@ impl Watch<'_> {
             }
             let (counters, records) = (process.counters(), follower.summary().records);
             outcome.seen.add(&counters, records);
-            outcome
-                .seen
-                .warn(counters.pid, process.warning().into_iter().collect());
+            outcome.seen.warn(counters.pid, process.warnings());
             outcome
                 .documents
                 .push(process.document(self.args, self.started));
@@ -260,10 +274,21 @@ impl Process {
     }
 
     /// What a reader of the result must know.
-    fn warning(&self) -> Option<String> {
-        self.before.as_ref()?;
-        let warning = "the check started over, because there were too many variables for --memory";
-        Some(warning.to_owned())
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.before.is_some() {
+            let warning =
+                "the check started over, because there were too many variables for --memory";
+            warnings.push(warning.to_owned());
+        }
+        let unasked = self.follower.summary().unasked;
+        if unasked > 0 {
+            warnings.push(format!(
+                "{} calls counted as no region, because there were too many to ask for, or nobody answered",
+                output::grouped(unasked)
+            ));
+        }
+        warnings
     }
 
     /// What has been found so far.
@@ -291,8 +316,8 @@ impl Process {
             let (file, process) = (document.file.clone(), document.process);
             document = unite(vec![before.clone(), document], products::unite);
             (document.file, document.process, document.merged) = (file, process, None);
-            document.warnings.extend(self.warning());
         }
+        document.warnings.extend(self.warnings());
         document.events = self.follower.summary().records;
         document
     }

@@ -119,6 +119,10 @@ impl Runs {
         let mut seen = self.seen;
         seen.runs = self.documents.len() as u64;
         let mut out = destination(args)?;
+        let mut products = Products::default();
+        for (document, _) in &self.documents {
+            products.add_document(document)?;
+        }
         let mut judge = Judge::new(&args.accept);
         let shown = |report: &Report| is_shown(report, args);
         for document in &mut documents {
@@ -135,11 +139,13 @@ impl Runs {
         let found = documents.iter().any(|one| accept::counts(one, least));
         if !args.render.is_text() {
             render::documents(&mut out, &args.render, &documents)?;
+            products.write(&args.flags, &mut out, true)?;
         } else {
             let all = unite_processes(&documents);
             let one = std::slice::from_ref(&all);
             render::findings(&mut out, accept::counting(&all), one)?;
             seen.findings = accept::counting(&all).count();
+            products.write(&args.flags, &mut out, false)?;
             out.write(|out| writeln!(out, "{seen}"))?;
             if let [(_, Some(noise))] = self.documents.as_slice()
                 && found

@@ -8,6 +8,7 @@ use crate::progress::Progress;
 use crate::recorded::Args;
 use atomsan_engines::checker::Checker;
 use atomsan_recording::{Events, Recording};
+use atomsan_trace::names::Definition;
 use atomsan_trace::{Batch, Names, Spec};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -23,13 +24,13 @@ const TICK: Duration = Duration::from_millis(100);
 /// How often a recording is read until its events have been checked: its cells, the survey, the events.
 const READINGS: u64 = 3;
 
-/// Checks the events of a recording; `count` is how many there have been. They are kept in a trace file
-/// if there is a place for it.
+/// Checks the events of a recording; `count` is how many there have been. They are kept in a trace file,
+/// if there is a place for it, with the program's name.
 pub(crate) fn check(
     events: &mut Events<'_>,
     spec: &Spec,
     args: &Args,
-    trace: Option<PathBuf>,
+    trace: Option<(PathBuf, String)>,
     count: &AtomicU64,
 ) -> anyhow::Result<Checker> {
     let choices = args.flags.choices()?;
@@ -39,11 +40,8 @@ pub(crate) fn check(
     };
     let engines = entries.iter().map(|entry| entry.make(&choices)).collect();
     let mut checker = Checker::new(Names::new(spec.clone()), engines, false);
-    let mut kept = match &trace {
-        Some(path) => Some(Destination::open(
-            Some(path),
-            &destination::Flags::default(),
-        )?),
+    let mut kept = match trace {
+        Some((path, program)) => Some(keep(&path, program)?),
         None => None,
     };
     let checker = thread::scope(|scope| {
@@ -73,6 +71,16 @@ pub(crate) fn check(
         kept.finish()?;
     }
     Ok(checker)
+}
+
+/// Begins a trace file for the events of a program.
+fn keep(path: &Path, program: String) -> anyhow::Result<Destination> {
+    let mut kept = Destination::open(Some(path), &destination::Flags::default())?;
+    kept.write(&Batch {
+        definitions: vec![Definition::Program(program.into())],
+        events: Vec::new(),
+    })?;
+    Ok(kept)
 }
 
 /// How much work there is with a recording, for [`Progress`]. Its file has holes up to the budget.

@@ -335,6 +335,8 @@ fn check_file(
     let counters = recording.counters();
     let spec = args.spec()?;
     let mut events = Events::new(recording, args.options(sources));
+    let program = program(recording).unwrap_or_default();
+    let trace = trace.map(|path| (path, program.clone()));
     let mut checker = pass::check(&mut events, &spec, args, trace, count)?;
     if args.flags.first_run.is_some() {
         let products = Products::of(&checker)?;
@@ -350,7 +352,7 @@ fn check_file(
     let mut document = document(
         &checker,
         About {
-            file: program(recording).unwrap_or_default(),
+            file: program,
             process: Some(counters.pid),
             seconds: started.elapsed().as_secs_f64(),
             warnings: [&warnings(&counters)[..], &not_seen].concat(),
@@ -379,7 +381,7 @@ fn check_file(
 
 /// How often a recording is checked: once, and again while what was found shows functions not to be
 /// atomic that were expected to be. Nested mistakes are rare.
-const PASSES: usize = 3;
+pub(crate) const PASSES: usize = 3;
 
 /// A name with a number in front of its endings, which say the format.
 fn numbered(path: &Path, number: u64) -> PathBuf {

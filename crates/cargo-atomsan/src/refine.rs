@@ -14,16 +14,22 @@ mod history;
 
 use crate::config::{self, Config};
 use crate::exit::Exit;
-use crate::{accept, check, merge, output};
+use crate::{accept, check, child, merge, output};
 use anyhow::{Context as _, bail};
 use atomsan_report::{Document, Rank};
 use atomsan_trace::spec::Pattern;
 use history::{History, Removed, Subject, Trial};
 use std::collections::HashSet;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Instant, SystemTime};
+
+/// The status of who was ended by Ctrl-C.
+const INTERRUPTED: u8 = 130;
+/// What `cargo atomsan` can run again and again.
+const SUBCOMMANDS: [&str; 4] = ["run", "test", "nextest", "bench"];
 
 const EXAMPLES: &str = "\
 Examples:
@@ -110,7 +116,15 @@ pub(crate) fn run(args: &Args, of: Of) -> anyhow::Result<Exit> {
     }
     while history.quiet() < args.trials {
         write_spec(&args.output, &path, &subject.spec, &history)?;
-        let trial = one_trial(args, of, &history)?;
+        let trial = one_trial(args, of, &history);
+        if child::is_interrupted() {
+            let runs = output::counted(history.trials.len() as u64, "run");
+            say(&format!(
+                "interrupted after {runs}; the same command goes on"
+            ));
+            return Ok(Exit::Program(INTERRUPTED));
+        }
+        let trial = trial?;
         tell(&trial, history.quiet() + 1, args.trials);
         history.add(trial)?;
     }
@@ -193,8 +207,10 @@ fn observe(args: &Args, of: Of) -> anyhow::Result<(ExitStatus, Vec<Document>)> {
             args.command.as_slice()
         }
         Of::Workspace => {
-            command.arg("cargo").arg(&args.command[0]);
-            &args.command[1..]
+            let at = subcommand(&args.command);
+            command.arg("cargo").arg(&args.command[at]);
+            command.args(&args.command[..at]);
+            &args.command[at + 1..]
         }
     };
     command
@@ -206,16 +222,14 @@ fn observe(args: &Args, of: Of) -> anyhow::Result<(ExitStatus, Vec<Document>)> {
         .args(args.config.passed_on(of == Of::Workspace))
         .args(rest);
     command.stdin(Stdio::null());
-    let mut said = Vec::new();
-    let status = if args.verbose {
-        command.status()
-    } else {
-        command.stdout(Stdio::null()).output().map(|output| {
-            said = output.stderr;
-            output.status
-        })
-    };
+    let errors = directory.path().join("said");
+    if !args.verbose {
+        let file = File::create(&errors).context("cannot make a file")?;
+        command.stdout(Stdio::null()).stderr(file);
+    }
+    let status = child::run(&mut command, directory.path());
     let status = status.context("cannot run this executable again")?;
+    let said = std::fs::read(&errors).unwrap_or_default();
     match std::fs::read_to_string(&saved) {
         Ok(text) if text.is_empty() => bail!(
             "nothing was seen of it: is it built by `atomsan cc` or `cargo atomsan`?\n{}",
@@ -227,6 +241,12 @@ fn observe(args: &Args, of: Of) -> anyhow::Result<(ExitStatus, Vec<Document>)> {
             String::from_utf8_lossy(&said).trim_end()
         ),
     }
+}
+
+/// Where the subcommand is among the words for `cargo atomsan`: options may come first.
+fn subcommand(words: &[OsString]) -> usize {
+    let known = |word: &OsString| SUBCOMMANDS.iter().any(|one| word == one);
+    words.iter().position(known).unwrap_or(0)
 }
 
 /// The specification so far: what it began with, and what was removed.

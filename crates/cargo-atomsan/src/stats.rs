@@ -63,11 +63,9 @@ impl Counts {
         let counter = match event.op {
             Op::Read(_) => &mut self.reads,
             Op::Write(_) => &mut self.writes,
-            Op::AtomicLoad(_)
-            | Op::AtomicStore(_)
-            | Op::AtomicRmw(_)
-            | Op::AtomicSwap(_)
-            | Op::AtomicRmwFailed(_) => &mut self.atomics,
+            Op::AtomicLoad(_) | Op::AtomicStore(_) | Op::AtomicRmw(_) | Op::AtomicRmwFailed(_) => {
+                &mut self.atomics
+            }
             Op::Acquire(_) | Op::AcquireShared(_) | Op::Woken(_) => &mut self.acquires,
             Op::Release(_) | Op::ReleaseShared(_) => &mut self.releases,
             Op::Wait(_) => &mut self.waits,

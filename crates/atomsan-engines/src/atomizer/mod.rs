@@ -299,7 +299,6 @@ impl Engine for Atomizer {
             | Op::AtomicLoad(var)
             | Op::AtomicStore(var)
             | Op::AtomicRmw(var)
-            | Op::AtomicSwap(var)
             | Op::AtomicRmwFailed(var)
                 if !quiet =>
             {
@@ -405,7 +404,7 @@ fn describe(op: Op, names: &Names) -> String {
                 names.var_name(x)
             )
         }
-        Op::Write(x) | Op::AtomicStore(x) | Op::AtomicRmw(x) | Op::AtomicSwap(x) => {
+        Op::Write(x) | Op::AtomicStore(x) | Op::AtomicRmw(x) => {
             format!(
                 "a write of {} without an access-protecting lock",
                 names.var_name(x)

@@ -439,7 +439,6 @@ impl Engine for Blocks {
             | Op::AtomicLoad(var)
             | Op::AtomicStore(var)
             | Op::AtomicRmw(var)
-            | Op::AtomicSwap(var)
             | Op::AtomicRmwFailed(var) => self.access(at, var, cx.names),
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_) => {
                 let boundary = self.regions.step(at.index, &at.event, cx.names);

@@ -64,7 +64,6 @@ impl Spot {
             Op::AtomicStore(_) => 3,
             Op::AtomicRmw(_) => 4,
             Op::AtomicRmwFailed(_) => 5,
-            Op::AtomicSwap(_) => 6,
             _ => 0,
         };
         Spot {
@@ -98,7 +97,6 @@ impl Spot {
             3 => Op::AtomicStore(var),
             4 => Op::AtomicRmw(var),
             5 => Op::AtomicRmwFailed(var),
-            6 => Op::AtomicSwap(var),
             _ => Op::Read(var),
         }
     }

@@ -344,7 +344,6 @@ impl Engine for Reduction {
             | Op::AtomicLoad(var)
             | Op::AtomicStore(var)
             | Op::AtomicRmw(var)
-            | Op::AtomicSwap(var)
             | Op::AtomicRmwFailed(var) => self.access(at, var, cx.names),
             Op::Begin(_) | Op::End | Op::Enter(_) | Op::Exit(_) => self.frame(at, cx.names),
             Op::Acquire(_)

@@ -120,7 +120,10 @@ impl Translator {
             Kind::AtomicRmw if self.cells.atomics().is_taken_back(record.position) => {
                 Op::AtomicRmwFailed
             }
-            Kind::AtomicRmw if record.detail() == 0 => Op::AtomicSwap,
+            // It relies on what somebody may have overwritten, and does not look.
+            Kind::AtomicRmw if self.cells.atomics().takes_back_blindly(record.position) => {
+                Op::AtomicStore
+            }
             Kind::AtomicRmw => Op::AtomicRmw,
             _ => Op::AtomicRmwFailed,
         };
@@ -145,22 +148,29 @@ impl Translator {
                 _ => initialising.saturating_sub(1),
             };
         }
-        if family == Some(Family::Opaque) {
-            match record.kind {
-                Kind::Wait | Kind::Arrive => return self.split(slot, site),
-                Kind::Fork | Kind::Join => {}
-                Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
-                    if self.is_lent(slot, record) => {}
-                _ => return,
+        let locks = matches!(
+            record.kind,
+            Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
+        );
+        match (family, record.kind) {
+            _ if locks && record.detail() == GUARD && family != Some(Family::Opaque) => {}
+            // The other half of it is an atomic operation, which means nothing there.
+            (Some(Family::Opaque | Family::Hidden), _) if locks => {
+                if !self.is_lent(slot, record) {
+                    return;
+                }
             }
+            (Some(Family::Opaque), Kind::Wait | Kind::Arrive) => return self.split(slot, site),
+            (Some(Family::Opaque), Kind::Fork | Kind::Join) => {}
+            (Some(Family::Opaque), _) => return,
+            // So is the lock that is given up while a thread waits, unless it is known to be held.
+            (_, Kind::Wait) if !self.holds(slot, record.subject) => return self.split(slot, site),
+            (_, Kind::Woken) if !self.holds(slot, record.subject) => return,
+            _ => {}
         }
         // What is locked there is let go of there too, and nothing says so.
-        if place.precompiled && record.detail() != GUARD {
-            match record.kind {
-                Kind::Wait => return self.split(slot, site),
-                Kind::Acquire | Kind::AcquireShared | Kind::Woken => return,
-                _ => {}
-            }
+        if place.precompiled && locks && record.detail() != GUARD {
+            return;
         }
         let op = match record.kind {
             // Nobody expects to be alone from a thread's start to its end.
@@ -220,6 +230,13 @@ impl Translator {
             }
             _ => {}
         }
+    }
+
+    /// Whether a thread holds the lock at an address, for all we know.
+    fn holds(&mut self, slot: usize, address: u64) -> bool {
+        self.catch_up(slot);
+        let lock = self.locks.get(&address);
+        lock.is_some_and(|lock| self.threads[slot].held.contains(lock))
     }
 
     /// Whether an implementation lets go of a lock that its caller holds, as a condition does while

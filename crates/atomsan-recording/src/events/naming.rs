@@ -28,6 +28,14 @@ use std::path::Path;
 /// Calls of a library between an allocation and the user's code, at most.
 const MOST_CALLS: usize = 32;
 
+/// What data is called of which nothing is known.
+const UNNAMED: &str = "memory of unknown origin";
+
+/// The same for locks and other kinds.
+fn unnamed_lock(kind: &str) -> String {
+    format!("a {kind}")
+}
+
 /// Who makes room for several values of a type.
 const LISTS: [&str; 3] = ["alloc::raw_vec::", "alloc::vec::", "allocator<"];
 
@@ -52,6 +60,8 @@ pub(super) struct Naming {
     stacks: BTreeMap<u64, Stack>,
     /// File and line of each site, from the first.
     sites: Vec<(Box<str>, u32)>,
+    /// The objects that statics are, by name.
+    statics: HashMap<Box<str>, ObjectId, FxBuildHasher>,
     /// What is allocated in a chain of calls, at a place, with a size.
     contents: HashMap<(u32, u64, u64), Option<Type>, FxBuildHasher>,
 }
@@ -87,13 +97,25 @@ impl Block {
 
 /// Where something is.
 enum Whereabouts {
-    /// In a static, by its path.
-    Static(String),
+    /// In a static with a name, by its path.
+    Static(Box<str>, String),
     /// In something that was allocated, by its field or so many bytes into it.
     Allocated(Result<String, u64>, String),
     /// Among the locals of a function or a thread.
     Local(String),
     Unknown,
+}
+
+impl Whereabouts {
+    /// The name of a variable there.
+    fn name(self) -> String {
+        match self {
+            Whereabouts::Static(_, name) | Whereabouts::Local(name) => name,
+            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
+            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
+            Whereabouts::Unknown => UNNAMED.to_owned(),
+        }
+    }
 }
 
 impl Naming {
@@ -113,6 +135,7 @@ impl Naming {
     /// Goes on with what another pass knows of memory; what this one does is put aside.
     pub(super) fn swap_memory(&mut self, other: &mut Naming) {
         std::mem::swap(&mut self.blocks, &mut other.blocks);
+        std::mem::swap(&mut self.statics, &mut other.statics);
         std::mem::swap(&mut self.initialised, &mut other.initialised);
         std::mem::swap(&mut self.stacks, &mut other.stacks);
     }
@@ -120,6 +143,7 @@ impl Naming {
     /// Forgets what is allocated and which locks there are.
     pub(super) fn forget_memory(&mut self) {
         self.blocks.clear();
+        self.statics.clear();
         self.initialised.clear();
         self.seen.clear();
     }
@@ -242,7 +266,7 @@ impl Translator {
     }
 
     /// The lock at an address; `kind` is what it is called if it has no name.
-    pub(super) fn lock_called(&mut self, address: u64, kind: &str) -> LockId {
+    pub(super) fn lock_called(&mut self, address: u64, kind: &'static str) -> LockId {
         if let Some(&id) = self.locks.get(&address) {
             return id;
         }
@@ -252,10 +276,19 @@ impl Translator {
         if self.survey.is_some() {
             self.naming.seen.insert(address);
         }
+        let name = self.lock_name(address, kind);
+        if name == unnamed_lock(kind) {
+            self.note_unnamed(address, kind);
+        }
+        self.batch.definitions.push(Definition::Lock(name.into()));
+        id
+    }
+
+    pub(super) fn lock_name(&mut self, address: u64, kind: &str) -> String {
         let initialised = self.naming.initialised.get(&address).copied();
         let initialised = initialised.and_then(|site| self.naming.place(site));
-        let name = match (self.whereabouts(address), initialised) {
-            (Whereabouts::Static(name), _) => name,
+        match (self.whereabouts(address), initialised) {
+            (Whereabouts::Static(_, name), _) => name,
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
             (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
             (Whereabouts::Allocated(Err(at), block), _) => format!("{kind} +{at} of {block}"),
@@ -263,10 +296,8 @@ impl Translator {
                 format!("the {kind} in {local}")
             }
             (Whereabouts::Local(local), _) => local,
-            (Whereabouts::Unknown, _) => format!("a {kind}"),
-        };
-        self.batch.definitions.push(Definition::Lock(name.into()));
-        id
+            (Whereabouts::Unknown, _) => unnamed_lock(kind),
+        }
     }
 
     pub(super) fn lock(&mut self, address: u64) -> LockId {
@@ -275,20 +306,40 @@ impl Translator {
 
     /// Names a variable that is new.
     pub(super) fn define_var(&mut self, address: u64) {
-        let name = match self.whereabouts(address) {
-            Whereabouts::Static(name) => name,
-            Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
-            Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
-            Whereabouts::Local(local) => local,
-            Whereabouts::Unknown => "memory of unknown origin".to_owned(),
+        let whereabouts = self.whereabouts(address);
+        let of_static = match &whereabouts {
+            Whereabouts::Static(whole, _) => Some(self.static_object(whole.clone())),
+            _ => None,
         };
+        let name = whereabouts.name();
+        if name == UNNAMED {
+            self.note_unnamed(address, UNNAMED);
+        }
         let block = self.naming.block(address);
-        let object = block.and_then(|(_, block)| block.object);
+        let object = block.map_or(of_static, |(_, block)| block.object);
         self.batch.definitions.push(Definition::Var(names::Var {
             name: name.into(),
             object: self.annotations.set_of(address).or(object),
             volatile: false,
         }));
+    }
+
+    /// The object that a static is.
+    fn static_object(&mut self, name: Box<str>) -> ObjectId {
+        if let Some(&object) = self.naming.statics.get(&name) {
+            return object;
+        }
+        let object = ObjectId(self.object_count);
+        self.object_count += 1;
+        self.batch
+            .definitions
+            .push(Definition::Object(name.clone()));
+        self.naming.statics.insert(name, object);
+        object
+    }
+
+    pub(super) fn var_name(&mut self, address: u64) -> String {
+        self.whereabouts(address).name()
     }
 
     fn whereabouts(&mut self, address: u64) -> Whereabouts {
@@ -306,8 +357,8 @@ impl Translator {
             };
             return Whereabouts::Allocated(member, whole);
         }
-        if let Some(name) = self.symbols.static_name(address) {
-            return Whereabouts::Static(name);
+        if let Some((whole, name)) = self.symbols.static_name(address) {
+            return Whereabouts::Static(whole.into(), name);
         }
         self.local(address)
             .map_or(Whereabouts::Unknown, Whereabouts::Local)

@@ -33,8 +33,6 @@ pub(super) struct Findings {
     pub(super) repeated: Positions,
     /// Positions of frees that are not ordered after a use.
     pub(super) freed_in_use: Positions,
-    /// Variables whose plain accesses are before the atomic ones.
-    pub(super) initialised: HandedOver,
 }
 
 /// How many events a batch has, more or less.
@@ -117,16 +115,16 @@ impl Translator {
         found.repeated.extend(pure.map(|look| look.position));
         Findings {
             freed_in_use: std::mem::take(&mut self.freed_in_use),
-            initialised: survey.initialised(),
             handed_over,
             ..found
         }
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
-    /// meanwhile.
+    /// meanwhile. What it could not name is [known](Translator::take_unnamed) afterwards.
     pub fn replay(&mut self, recording: &Recording) -> Batch {
         let outside = std::mem::take(&mut self.threads);
+        self.unnamed = Some(Vec::new());
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);

@@ -72,7 +72,7 @@ impl Translator {
         let (survey, findings) = (&mut self.survey, &self.findings);
         let (repeated, batch) = (&mut self.repeated, &mut self.batch);
         let (mut looked_again, mut first) = (None, None);
-        self.cells.touch(range, |var, address, is_new| {
+        self.cells.touch(range, |var, address, is_new, alone| {
             let op = op(var);
             if let Some(survey) = survey {
                 let Thread { held, looks, .. } = &mut *thread;
@@ -84,9 +84,10 @@ impl Translator {
                 new.push(address);
             }
             let repeated = op.is_atomic() && findings.repeated.contains(position);
-            let initialises = !op.is_atomic() && findings.initialised.contains(var);
+            let alone = alone.covers(op, &thread.held)
+                || findings.handed_over.alone(var).covers(op, &thread.held);
             let checked = !repeated
-                && !initialises
+                && !alone
                 && var != Cells::LEFT_OUT
                 && !findings.handed_over.contains(var);
             let look = thread.sections.access(op, address, site, checked);

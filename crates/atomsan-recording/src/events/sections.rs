@@ -12,6 +12,16 @@
 //! * it is made at another place of the user's code than the write: in between, the program had the
 //!   say. An `insert` of a library reads before it writes as well, but it does so in both programs.
 //!
+//! # Complete updates
+//!
+//! To take something out of a pool and to give it back are two critical sections, and each of them reads the
+//! pool's count and writes it: a complete update, which depends on nothing that was read before. So what a
+//! thread does in a section to a variable that it has read and then written in its last section of the same
+//! lock that touched it, is marked in the same way, if it is a read, or a write after a read in this section. A section
+//! that only looked before is another matter: what is written then may follow from the look.
+//!
+//! # What it means
+//!
 //! That the second look decides, and nothing of the first one is used, is not known. So the write
 //! stays what it is and only its place says so, and names that of the look ([`Site::looked_again`]); a finding that ends there
 //! deserves less attention.
@@ -31,6 +41,8 @@ pub(super) struct Sections {
     open: Vec<Section>,
     /// What was read under locks that are not held, the latest last.
     earlier: Vec<(LockId, Vec<Spot>)>,
+    /// Variables whose last section of a lock was a complete update, by the lock, the latest last.
+    updated: Vec<(LockId, Vec<VarId>)>,
 }
 
 /// How many bytes lie between two fields of one thing, at most.
@@ -42,6 +54,8 @@ struct Section {
     exclusive: bool,
     reads: Vec<Spot>,
     wrote: bool,
+    /// Variables that were read and then written.
+    updated: Vec<VarId>,
     /// Where it has read what was read before, or what is beside it.
     again: Vec<(SiteId, Again)>,
     /// How much of what was read before makes a look.
@@ -110,6 +124,7 @@ impl Sections {
             exclusive,
             reads: Vec::new(),
             wrote: false,
+            updated: Vec::new(),
             again: Vec::new(),
             enough: 0,
         });
@@ -120,8 +135,24 @@ impl Sections {
             return;
         };
         let Section {
-            mut reads, wrote, ..
+            mut reads,
+            wrote,
+            mut updated,
+            ..
         } = self.open.remove(at);
+        if let Some(known) = self.updated.iter().position(|(known, _)| *known == lock) {
+            let (_, before) = self.updated.remove(known);
+            let untouched = |var: &VarId| reads.iter().all(|spot| spot.var != *var);
+            let before = before.into_iter().filter(untouched);
+            let before: Vec<_> = before.filter(|var| !updated.contains(var)).collect();
+            updated.extend(before.into_iter().take(READS));
+        }
+        if self.updated.len() == LOCKS {
+            self.updated.remove(0);
+        }
+        if !updated.is_empty() {
+            self.updated.push((lock, updated));
+        }
         reads.retain(|spot| spot.checked);
         if let Some(known) = self.earlier.iter().position(|(known, _)| *known == lock) {
             let (_, before) = self.earlier.remove(known);
@@ -153,6 +184,15 @@ impl Sections {
         };
         let mut looked_again = None;
         for section in &mut self.open {
+            let read = section.reads.iter().any(|other| other.var == spot.var);
+            let updated = self.updated.iter().find(|(lock, _)| *lock == section.lock);
+            let updated = updated.is_some_and(|(_, vars)| vars.contains(&spot.var));
+            if section.exclusive && updated && (read || !op.writes()) {
+                looked_again = Some(SiteId::UNKNOWN);
+            }
+            if read && op.writes() && !section.updated.contains(&spot.var) {
+                section.updated.push(spot.var);
+            }
             // A read-modify-write has the last say by itself.
             if op.writes() {
                 looked_again = looked_again.or_else(|| section.looked_again(site));
@@ -234,6 +274,27 @@ mod tests {
         assert!(!looked_again(&steps), "only half of it");
         steps.insert(7, (Op::Read(Y), 2));
         assert!(looked_again(&steps), "nothing was written in between");
+    }
+
+    #[test]
+    fn complete_updates() {
+        let update = [
+            (Op::Acquire(L), 0),
+            (Op::Read(X), 1),
+            (Op::Write(X), 1),
+            (Op::Release(L), 0),
+        ];
+        let after =
+            |before: &[(Op, u32)], upto: usize| looked_again(&[before, &update[..upto]].concat());
+        assert!(after(&update, 2) && after(&update, 3), "two of them");
+        assert!(!after(&[], 3), "the first one");
+        assert!(!after(&look(L, X), 3), "after a look");
+        let then_look = [&update[..], &look(L, X)].concat();
+        assert!(!after(&then_look, 3), "after a look that came later");
+        let then_other = [&update[..], &look(L, Y)].concat();
+        assert!(after(&then_other, 3), "that has nothing to do with it");
+        let blind = [&update[..], &[(Op::Acquire(L), 0), (Op::Write(X), 2)]].concat();
+        assert!(!looked_again(&blind), "a blind write");
     }
 
     #[test]

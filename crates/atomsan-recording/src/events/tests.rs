@@ -7,7 +7,7 @@ use crate::file::tests::Builder;
 use crate::format::{Kind, first_word, second_word};
 use crate::order::Order;
 use crate::symbols::Symbols;
-use atomsan_trace::Op;
+use atomsan_trace::{LockId, Op};
 
 /// The operations of one thread that a recording becomes, calls left out; each record is a kind, a
 /// subject and a program counter.
@@ -35,7 +35,7 @@ fn operations(places: &[(u64, &str, &[&str])], records: &[(Kind, u64, u64)]) -> 
 #[test]
 fn what_is_locked_in_precompiled_code() {
     const LOCK: &str = "std::sys::sync::mutex::futex::Mutex::lock";
-    let places: [(u64, &str, &[&str]); 5] = [
+    let places: [(u64, &str, &[&str]); 7] = [
         (1, "/home/user/main.rs", &["user::main"]),
         (
             2,
@@ -60,6 +60,12 @@ fn what_is_locked_in_precompiled_code() {
             "/rustc/condvar.rs",
             &["std::sync::barrier::Barrier::wait"],
         ),
+        (
+            6,
+            "/rustc/thread.rs",
+            &["std::thread::Builder::spawn_unchecked_"],
+        ),
+        (7, "/rustc/runtime.rs", &["tokio::runtime::run"]),
     ];
     let enter = |call, code| (Kind::Enter, call, code);
     let locked = |pc| (Kind::Acquire, 0x1000, pc);
@@ -82,6 +88,9 @@ fn what_is_locked_in_precompiled_code() {
         is_locked(&[enter(9, 1), locked(1)]),
         "by the program itself"
     );
+    // A thread of the runtime of some package, in which nothing is the user's.
+    let runtime = [enter(9, 6), enter(6, 7), enter(7, 2), locked(3)];
+    assert!(!is_locked(&runtime), "inside of what has no meaning");
     let waits = [
         enter(9, 1),
         (Kind::Wait, 0x1000, 5),
@@ -89,4 +98,22 @@ fn what_is_locked_in_precompiled_code() {
     ];
     assert!(!is_locked(&waits), "waiting");
     assert_eq!(operations(&places, &waits), [Op::Yield]);
+}
+
+/// Who waits lets go of a lock that it holds, and has it again; one that is not known to be held was taken
+/// where nothing is seen.
+#[test]
+fn a_lock_that_is_given_up_while_waiting() {
+    let places: [(u64, &str, &[&str]); 1] = [(1, "/home/user/main.c", &["take"])];
+    let waits = [
+        (Kind::Enter, 9, 1),
+        (Kind::Wait, 0x1000, 1),
+        (Kind::Woken, 0x1000, 1),
+    ];
+    assert_eq!(operations(&places, &waits), [Op::Yield]);
+    let mut held = waits.to_vec();
+    held.insert(1, (Kind::Acquire, 0x1000, 1));
+    let lock = LockId(0);
+    let all = [Op::Acquire(lock), Op::Wait(lock), Op::Woken(lock)];
+    assert_eq!(operations(&places, &held), all);
 }

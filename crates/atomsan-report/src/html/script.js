@@ -21,6 +21,13 @@
     part.length > 2 && part.startsWith("`") ? make("code", {}, part.slice(1, -1)) : part);
   const times = (count) => (count === 1 ? "once" : `${count.toLocaleString("en")} times`);
   const cut = (text, most) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  // At most two lines, at a space if there is one.
+  const broken = (text, most) => {
+    if (text.length <= most) return [text];
+    const space = text.lastIndexOf(" ", most);
+    const at = space > most / 3 ? space : most;
+    return [text.slice(0, at), cut(text.slice(at).trim(), most)];
+  };
   const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
   const where = (place) => (place.file ? place.file + (place.line ? `:${place.line}` : "") : place.line ? `location ${place.line}` : "");
 
@@ -104,26 +111,47 @@
     root.append(make("h3", {}, "More"));
     root.append(make("details", {}, make("summary", {}, "Call stacks"), make("table", {}, steps.map((step) => make("tr", {},
       make("th", {}, `${step.sign} ${step.thread}`),
-      make("td", {}, [step.site, ...step.stack].map((place) => make("div", {}, make("code", {}, place.function || "?"), ` ${where(place)}`))))))));
+      make("td", {}, stack([step.site, ...step.stack])))))));
     if (finding.also.length) {
       root.append(make("details", {}, make("summary", {}, `The same gap, seen in ${finding.also.length} other way${finding.also.length === 1 ? "" : "s"}`),
         make("ul", {}, finding.also.map((way) => make("li", {}, prose(way))))));
     }
     const about = data.explain[finding.code];
     if (about) {
-      root.append(make("details", {}, make("summary", {}, `What “${finding.code}” means`), make("p", {}, about.meaning),
-        make("pre", { class: "example" }, about.example), make("p", {}, make("b", {}, "When it is harmless: "), about.harmless)));
+      root.append(make("details", { class: "explain" }, make("summary", {}, `What “${finding.code}” means`), meaning(about)));
     }
     root.append(make("p", { class: "at" }, `${capital(finding.evidence)}. Criterion: ${finding.criterion}. Fingerprint: ${finding.fingerprint}.`));
     return root;
   }
+
+  // Frames of libraries are folded: how std calls a closure is nobody's business.
+  function stack(places) {
+    const rows = [];
+    for (const place of places) {
+      const row = make("div", {}, make("code", {}, place.function || "?"), ` ${where(place)}`);
+      const last = rows[rows.length - 1];
+      if (!place.library) rows.push(row);
+      else if (last && last.className === "folded") last.append(row);
+      else rows.push(make("details", { class: "folded" }, make("summary", {}), row));
+    }
+    for (const folded of rows.filter((row) => row.className === "folded")) {
+      const frames = folded.children.length - 1;
+      folded.firstChild.textContent = `⋯ ${frames} frame${frames === 1 ? "" : "s"} of libraries`;
+    }
+    return rows;
+  }
+
+  const meaning = (about) => [make("p", {}, about.meaning), make("pre", { class: "example" }, about.example), make("p", {}, make("b", {}, "When it is harmless: "), about.harmless)];
 
   // One lane a thread, time downwards. The band is the function that should have been in one piece;
   // the arrows leave it and come back: that is the cycle.
   function diagram(finding, id, light) {
     const steps = finding.steps;
     const lanes = [...new Set(steps.map((step) => step.thread))];
-    const width = 206, gap = 46, box = 46, pitch = 74, top = 62, side = 20;
+    // What a step does may take two lines; then all boxes have room for them.
+    const actions = steps.map((step) => broken(step.action.replaceAll("`", ""), 30));
+    const more = actions.some((lines) => lines.length > 1) ? 16 : 0;
+    const width = 214, gap = 42, box = 46 + more, pitch = 74 + more, top = 62, side = 18;
     const x = (lane) => side + lane * (width + gap);
     const y = (row) => top + row * pitch;
     const lane = steps.map((step) => lanes.indexOf(step.thread));
@@ -154,8 +182,9 @@
         make("rect", { x: left, y: upper, width, height: box, rx: 7 }),
         // What is too wide is cut off at the edge of its box.
         make("svg", { x: left, y: upper, width: width - 4, height: box },
-          make("text", { x: 10, y: 19 }, make("tspan", { class: "sign" }, step.sign + " "), cut(step.action.replaceAll("`", ""), 28)),
-          make("text", { class: "small", x: 10, y: 36 }, cut(step.meaning || [where(step).split("/").pop(), step.bare].filter(Boolean).join(" · "), 36))));
+          make("text", { x: 10, y: 19 }, make("tspan", { class: "sign" }, step.sign + " "), actions[at][0]),
+          actions[at].slice(1).map((line) => make("text", { x: 26, y: 35 }, line)),
+          make("text", { class: "small", x: 10, y: 20 + 16 * actions[at].length }, cut(step.meaning || [where(step).split("/").pop(), step.bare].filter(Boolean).join(" · "), 36))));
       svg.append(group);
     });
     for (const [from, to] of finding.edges) {
@@ -202,8 +231,11 @@
     root.append(make("h2", {}, `${data.yields.length} yield${data.yields.length === 1 ? "" : "s"} inferred`),
       make("p", { class: "at" }, "Where other threads interfere; with a yield at each of these lines, the code between them can be read as if it ran alone."));
     if (data.density.length) {
+      const kinds = [["preemptive", "if they may anywhere"], ["cooperative", "with these yields"], ["atomic", "between atomic functions"]];
       root.append(make("h3", {}, "Interference density: the share of executed places at which others may get in"),
-        make("table", {}, data.density.map(([name, value]) => make("tr", {}, make("th", {}, name), make("td", { class: "number" }, `${value}`)))));
+        make("table", { class: "density" }, make("tr", {}, make("th", {}, ""), kinds.map(([kind, meaning]) => make("th", {}, make("b", {}, kind), make("div", {}, meaning)))),
+          data.density.map((one) => make("tr", {}, make("th", {}, one.name), kinds.map(([kind]) => make("td", { class: kind, style: `--share: ${one[kind]}%` },
+            make("span", {}, `${one[kind].toFixed(1)} %`)))))));
     }
     const most = Math.max(1, ...data.yields.map((one) => one.count));
     for (const path of [...new Set(data.yields.map((one) => one.path))]) {
@@ -287,8 +319,16 @@
     event.preventDefault();
   });
 
-  // Paper gets every finding that the filter leaves, but not a book.
-  addEventListener("beforeprint", () => $("paper").replaceChildren(...shown.slice(0, 200).map((at) => detail(findings[at], `p${at}`))));
+  // Paper gets every finding that the filter leaves, but not a book. Nobody can open anything there, so stacks are open; what a
+  // code means is told once, at the end.
+  addEventListener("beforeprint", () => {
+    const printed = shown.slice(0, 200);
+    $("paper").replaceChildren(...printed.map((at) => detail(findings[at], `p${at}`)));
+    $("paper").querySelectorAll("details:not(.folded)").forEach((one) => { if (one.classList.contains("explain")) one.remove(); else one.open = true; });
+    const codes = [...new Set(printed.map((at) => findings[at].code))].filter((code) => data.explain[code]);
+    $("paper").append(make("section", {}, make("h2", {}, "What the codes mean"), codes.map((code) => make("div", { class: "meaning" }, make("h3", {}, code), meaning(data.explain[code])))));
+    if (printed.length < shown.length) $("paper").append(make("p", { class: "at" }, `${shown.length - printed.length} more findings are not printed.`));
+  });
   addEventListener("afterprint", () => $("paper").replaceChildren());
 
   filter();

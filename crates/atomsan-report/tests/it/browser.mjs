@@ -92,6 +92,11 @@ try {
   await picture("pair");
   await click("#detail details summary");
   assert.ok(await evaluate(`document.querySelector("#detail details").open`), "stacks on demand");
+  const frames = await evaluate(`[...document.querySelectorAll("#detail details td")].map((stack) => ({ own: stack.querySelectorAll(":scope > div").length,
+    folded: [...stack.querySelectorAll(".folded")].map((one) => [one.open, one.querySelector("summary").textContent, one.querySelectorAll("div").length]) }))`);
+  assert.ok(frames.length > 2 && frames.every((stack) => stack.own > 1), JSON.stringify(frames));
+  for (const [open, text, count] of frames.flatMap((stack) => stack.folded)) assert.ok(!open && text.includes(`${count} frame`), "libraries are folded");
+  assert.ok(frames.some((stack) => stack.folded.length > 0), JSON.stringify(frames));
 
   await press("k");
   assert.equal(await heading(), second, "k goes back");
@@ -119,7 +124,7 @@ try {
     const rows = [...document.querySelectorAll("#yields .heat")].map((row) => ({
       line: Number(row.querySelector("i").textContent), text: row.textContent, title: row.title,
       heat: Number(row.style.getPropertyValue("--heat")), colour: getComputedStyle(row).backgroundColor }));
-    const shares = [...document.querySelectorAll("#yields table tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+    const shares = [...document.querySelectorAll("#yields .density tr:has(td)")].map((row) => [...row.children].map((cell) => cell.textContent));
     return { rows, shares, yields: data.yields, density: data.density, files: [...document.querySelectorAll("#yields .file")].map((file) => file.textContent) };
   })()`);
   assert.ok(map.yields.length > 1, "the programs need yields");
@@ -134,18 +139,25 @@ try {
   assert.equal(heat(hottest), Math.max(...heats), "the hottest line");
   if (hottest.count > coldest.count) assert.ok(heat(hottest) > heat(coldest));
   assert.notEqual(map.rows[0].colour, "rgba(0, 0, 0, 0)", "heat can be seen");
-  assert.deepEqual(map.shares, map.density, "the interference density");
-  assert.ok(map.density.length > 0 && map.density.every(([, share]) => /^[0-9.]+ %$/.test(share)), JSON.stringify(map.density));
+  const percent = (share) => `${share.toFixed(1)} %`;
+  assert.ok(map.density.length > 1, "Silver has counted");
+  assert.deepEqual(map.shares, map.density.map((one) => [one.name, percent(one.preemptive), percent(one.cooperative), percent(one.atomic)]), "the interference density");
   assert.deepEqual(map.files, [...new Set(map.yields.map((one) => one.name))], "one map a file");
   await picture("yields");
   await click("[data-view=run]");
   assert.match(await evaluate(`document.getElementById("run").textContent`), /doublechecker/);
   await evaluate(`dispatchEvent(new Event("beforeprint"))`);
   assert.equal(await evaluate(`document.querySelectorAll("#paper .finding").length`), 3);
+  assert.equal(await evaluate(`document.querySelectorAll("#paper details:not([open], .folded)").length`), 0, "nobody can open anything on paper");
+  assert.equal(await evaluate(`document.querySelectorAll("#paper .meaning").length`), 2, "each code is explained once");
   await evaluate(`dispatchEvent(new Event("afterprint"))`);
   const { data: paper } = await send("Page.printToPDF", { printBackground: true });
   writeFileSync(`${folder}/paper.pdf`, Buffer.from(paper, "base64"));
   await show(some, "dark");
+  // Paper is white, whatever the screen is.
+  await send("Emulation.setEmulatedMedia", { media: "print", features: [{ name: "prefers-color-scheme", value: "dark" }] });
+  assert.equal(await evaluate(`getComputedStyle(document.body).color`), "rgb(29, 28, 26)");
+  await send("Emulation.setEmulatedMedia", { media: "", features: [{ name: "prefers-color-scheme", value: "dark" }] });
   await picture("dark");
 
   // Nothing is wider than its place, whatever the names are.

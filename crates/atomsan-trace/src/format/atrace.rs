@@ -39,6 +39,7 @@
 //!    * 5 site: a varint number of frames, innermost first; a frame is a varint that is 0 or the
 //!      function's id + 1, the file as a string, the line and the column as varints;
 //!    * 6 the same, of a write whose critical section looked again, and a varint: the site of that look;
+//!    * 7 the program that was recorded, which has no id: a string;
 //! 3. the events, up to the end of the payload.
 //!
 //! Names get ids in the order of their definitions, kind by kind, from 0 (sites: from 1), and are

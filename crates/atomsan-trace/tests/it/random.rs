@@ -15,7 +15,7 @@ fn id() -> impl Strategy<Value = u32> {
 
 /// Every operation.
 pub fn op() -> impl Strategy<Value = Op> {
-    (0..26_u8, id(), id()).prop_map(|(number, a, b)| match number {
+    (0..25_u8, id(), id()).prop_map(|(number, a, b)| match number {
         0 => Op::Begin(FunctionId(a)),
         1 => Op::End,
         2 => Op::Read(VarId(a)),
@@ -38,7 +38,6 @@ pub fn op() -> impl Strategy<Value = Op> {
         19 => Op::Yield,
         20 => Op::Enter(FunctionId(a)),
         21 => Op::Exit(FunctionId(a)),
-        25 => Op::AtomicSwap(VarId(a)),
         22 => Op::Alloc(ObjectId(a)),
         23 => Op::Free(ObjectId(a)),
         _ => Op::RefStore {
@@ -88,6 +87,7 @@ pub fn definition() -> impl Strategy<Value = Definition> {
         name().prop_map(Definition::Lock),
         name().prop_map(Definition::Function),
         name().prop_map(Definition::Object),
+        name().prop_map(Definition::Program),
         (vec(frame(), 0..4), option::of(0..9u32)).prop_map(|(frames, look)| {
             Definition::Site(Site {
                 frames,
@@ -149,6 +149,7 @@ impl Defined {
             Definition::Lock(_) => self.locks += 1,
             Definition::Function(_) => self.functions += 1,
             Definition::Object(_) => self.objects += 1,
+            Definition::Program(_) => {}
             Definition::Var(var) => {
                 self.vars += 1;
                 var.object = var.object.map(|o| ObjectId(o.0 % self.objects));
@@ -172,7 +173,6 @@ impl Defined {
             | Op::AtomicLoad(x)
             | Op::AtomicStore(x)
             | Op::AtomicRmw(x)
-            | Op::AtomicSwap(x)
             | Op::AtomicRmwFailed(x) => x.0 %= self.vars,
             Op::Acquire(l)
             | Op::Release(l)

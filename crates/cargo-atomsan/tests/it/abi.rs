@@ -156,6 +156,7 @@ fn what_rustc_emits() {
         let output = Command::new("rustc")
             .args(["--edition=2024", "--emit=obj", "-Ccodegen-units=1", option])
             .args([
+                "-Cno-vectorize-slp",
                 "-Cllvm-args=-force-attribute=sanitize_thread",
                 "-Cllvm-args=-tsan-instrument-read-before-write",
                 "-Cpasses=forceattrs,function(scalarizer<load-store;min-bits=128>),tsan-module,function(tsan)",

@@ -45,6 +45,17 @@ impl Seen {
         }
     }
 
+    /// What findings are known by across runs.
+    fn fingerprints(&self) -> std::collections::BTreeMap<String, String> {
+        let findings = self.document["findings"].as_array().unwrap().iter();
+        let of = |finding: &Value| {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let function = text(&finding["culprit"]["function"]);
+            (function, text(&finding["fingerprint"]))
+        };
+        findings.map(of).collect()
+    }
+
     /// The threads, and at which lines they were started.
     fn threads(&self) -> Vec<(String, Option<u64>)> {
         let threads = self.document["threads"].as_array().unwrap().iter();
@@ -105,6 +116,49 @@ fn of_a_program_in_cpp() {
     // Names come after the threads are known.
     let online = run(&["--online", "--engine", "velodrome"]);
     assert_eq!(online.threads(), threads);
+}
+
+/// A single run reads little of what the program did, and calls everything what the recording calls it.
+#[test]
+fn of_a_program_that_is_checked_while_it_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("early");
+    let source = root().join("tests/programs/names/early.c");
+    let built = (command().arg("cc").arg(source).arg("-o").arg(&program)).status();
+    assert!(built.unwrap().success());
+    let expected = [
+        (
+            "deposit",
+            "read",
+            "field +8 of the 16 bytes allocated at early.c:49",
+        ),
+        ("count", "write", "deposits of main (early.c:53)"),
+    ];
+    let run = |more: &[&str]| {
+        let run = || {
+            Seen::of(
+                command()
+                    .args(["run", "--json", "--noise"])
+                    .args(more)
+                    .arg(&program),
+            )
+        };
+        let found = |seen: &Seen| {
+            (expected.iter()).all(|(function, op, target)| seen.says(function, op, target))
+        };
+        let seen = (0..6).map(|_| run()).find(found);
+        seen.unwrap_or_else(|| panic!("never: {:?}", run().document["findings"]))
+    };
+    let (online, offline) = (run(&["--online"]), run(&[]));
+    for seen in [&online, &offline] {
+        let main = ("main".to_owned(), None);
+        let threads = ["thread 1", "thread 2"].map(|name| (name.to_owned(), Some(61)));
+        assert_eq!(
+            seen.threads(),
+            [main, threads[0].clone(), threads[1].clone()]
+        );
+    }
+    assert_eq!(online.fingerprints(), offline.fingerprints());
 }
 
 #[test]

@@ -173,6 +173,11 @@ fn crates() {
     rust_programs("crates", "dev", "debug");
 }
 
+#[test]
+fn crates_optimised() {
+    rust_programs("crates", "release", "release");
+}
+
 /// Functions that are inlined are still regions.
 #[test]
 fn rust_optimised() {

@@ -10,6 +10,8 @@ const SITE: u8 = 1 << 6;
 const SITES: u8 = 5;
 /// The same, of a site with [`Site::looked_again`].
 const LOOKED_AGAIN: u8 = 6;
+/// The kind of definition that is the program's name.
+const PROGRAM: u8 = 7;
 const TARGET: u8 = 1 << 7;
 const OP: u8 = THREAD - 1;
 
@@ -86,8 +88,8 @@ impl<'a> Input<'a> {
         Some(str::from_utf8(string).ok()?.into())
     }
 
-    /// A definition, and the index of its kind.
-    pub(super) fn definition(&mut self) -> Option<(usize, Definition)> {
+    /// A definition, and the index of its kind, if it gets an id.
+    pub(super) fn definition(&mut self) -> Option<(Option<usize>, Definition)> {
         let kind = self.byte()?;
         let definition = match kind {
             0 => Definition::Thread(self.string()?),
@@ -122,9 +124,10 @@ impl<'a> Input<'a> {
                     looked_again,
                 })
             }
+            PROGRAM => Definition::Program(self.string()?),
             _ => return None,
         };
-        Some((kind.min(SITES).into(), definition))
+        Some((index(kind), definition))
     }
 
     fn frame(&mut self) -> Option<Frame> {
@@ -137,8 +140,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Appends a definition and returns the index of its kind.
-pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usize {
+/// The index of a kind of definitions that get ids.
+fn index(kind: u8) -> Option<usize> {
+    (kind != PROGRAM).then_some(kind.min(SITES).into())
+}
+
+/// Appends a definition and returns the index of its kind, if it gets an id.
+pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> Option<usize> {
     let reference = |id: Option<u32>| id.and_then(|id| id.checked_add(1)).unwrap_or(0);
     let kind = match definition {
         Definition::Thread(_) => 0,
@@ -148,13 +156,15 @@ pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usiz
         Definition::Object(_) => 4,
         Definition::Site(site) if site.looked_again.is_some() => LOOKED_AGAIN,
         Definition::Site(_) => SITES,
+        Definition::Program(_) => PROGRAM,
     };
     out.push(kind);
     match definition {
         Definition::Thread(name)
         | Definition::Lock(name)
         | Definition::Function(name)
-        | Definition::Object(name) => put_string(out, name),
+        | Definition::Object(name)
+        | Definition::Program(name) => put_string(out, name),
         Definition::Var(var) => {
             put_string(out, &var.name);
             put(out, reference(var.object.map(|o| o.0)));
@@ -173,7 +183,7 @@ pub(super) fn put_definition(out: &mut Vec<u8>, definition: &Definition) -> usiz
             }
         }
     }
-    kind.min(SITES).into()
+    index(kind)
 }
 
 /// The three tables that predict the next event, the same in the writer and in the reader.

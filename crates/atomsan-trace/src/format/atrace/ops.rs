@@ -5,7 +5,7 @@
 use crate::event::{FunctionId, LockId, ObjectId, Op, ThreadId, VarId};
 
 /// How many operations there are.
-pub(crate) const COUNT: usize = 26;
+pub(crate) const COUNT: usize = 25;
 
 /// The number of `RefStore`, the only operation with two targets.
 pub(crate) const REF_STORE: u8 = 24;
@@ -37,7 +37,6 @@ pub(crate) const NAMES: [&str; COUNT] = [
     "alloc",
     "free",
     "reference store",
-    "atomic exchange",
 ];
 
 /// The operation's number and target; 0 if it has none.
@@ -69,7 +68,6 @@ pub(crate) fn split(op: Op) -> (u8, u32) {
         Op::Alloc(o) => (22, o.0),
         Op::Free(o) => (23, o.0),
         Op::RefStore { into, .. } => (REF_STORE, into.0),
-        Op::AtomicSwap(x) => (25, x.0),
     }
 }
 
@@ -101,7 +99,6 @@ pub(crate) fn join(number: u8, target: u32, second: u32) -> Option<Op> {
         21 => Op::Yield,
         22 => Op::Alloc(ObjectId(target)),
         23 => Op::Free(ObjectId(target)),
-        25 => Op::AtomicSwap(VarId(target)),
         REF_STORE => Op::RefStore {
             into: VarId(target),
             object: ObjectId(second),

@@ -211,9 +211,11 @@ impl Reader<'_> {
             if !refers_to_defined(&definition, &self.defined) {
                 return Err("one with a name that refers to one that is not defined".into());
             }
-            self.defined[kind] = self.defined[kind]
-                .checked_add(1)
-                .ok_or("one with too many names")?;
+            if let Some(kind) = kind {
+                self.defined[kind] = self.defined[kind]
+                    .checked_add(1)
+                    .ok_or("one with too many names")?;
+            }
             self.out.batch.definitions.push(definition);
             if self.out.is_full() {
                 self.out.flush()?;

@@ -88,9 +88,11 @@ impl<W: Write> AtraceWriter<W> {
             ));
         }
         self.definition_count += 1;
-        self.defined[kind] = self.defined[kind]
-            .checked_add(1)
-            .ok_or_else(|| io::Error::other("a trace has at most 2^32 - 1 names of a kind"))?;
+        if let Some(kind) = kind {
+            self.defined[kind] = self.defined[kind]
+                .checked_add(1)
+                .ok_or_else(|| io::Error::other("a trace has at most 2^32 - 1 names of a kind"))?;
+        }
         Ok(())
     }
 

@@ -144,7 +144,7 @@ impl<W: Write> StdWriter<W> {
                     let id = self.sites.len() as u32;
                     self.sites.push(bare(site).unwrap_or(id));
                 }
-                Definition::Object(_) => {}
+                Definition::Object(_) | Definition::Program(_) => {}
             }
         }
         for event in &batch.events {

@@ -1,5 +1,6 @@
 //! Says that it is gone, and then looks at what the other side may have freed by now.
-//! finding: free_wrong::leave 25 26
+//! To observe it would be to use what has been freed, so it is only predicted.
+//! finding: free_wrong::leave 26 27
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;

@@ -1,0 +1,188 @@
+//! The calls that the program has asked for, and what it was told of them.
+//!
+//! Outside of regions, every call and some other places are looked up here. What is shared with the
+//! follower is a list ([`CALLS`](crate::format::CALLS)), in which a call has an *index*; where in the
+//! list a call is, each thread remembers for those it has made last ([`Recent`]), and the process for
+//! all ([`PLACES`]). A call that nobody has asked for goes to the end of the list, and the thread waits
+//! for the answer, but not for ever.
+//!
+//! The places are open addressing in levels: if all places that a call may have in a level are taken,
+//! it is in the next one, which is larger. Nothing is ever removed, so the first free place that is met
+//! says that a call is not there, and takes it. If two threads ask for the same call at a time, it is in
+//! the list twice; the index that came into its place first counts.
+
+use crate::format::{CALLS_LEN, call, header};
+use crate::{platform, recording};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// How long a thread waits for an answer, in steps of 50 microseconds.
+const PATIENCE: u32 = 40_000;
+/// After so many steps, it is looked whether the follower is still there.
+const LOOK: u32 = 200;
+/// For so many steps it only lets others run, which is all it takes if the follower is awake.
+const YIELDS: u32 = 4;
+
+/// How many places a call may have in a level.
+const PROBES: usize = 8;
+/// Where the levels start, and how many places they have.
+const LEVELS: [(usize, usize); 3] = [(0, 1 << 10), (1 << 10, 1 << 13), (9 << 10, 1 << 18)];
+const PLACES_LEN: usize = (9 << 10) + (1 << 18);
+
+/// Indices plus 1; 0 where nothing is.
+static PLACES: [AtomicU32; PLACES_LEN] = [const { AtomicU32::new(0) }; PLACES_LEN];
+
+/// How many calls a thread remembers.
+const RECENT: usize = 256;
+
+/// The calls that a thread has made last, with their index plus 1. All-zero memory is a valid one.
+pub(crate) struct Recent([Cell<(u64, u64, u32)>; RECENT]);
+
+impl Recent {
+    /// Forgets all, because another recording has started.
+    pub(crate) fn clear(&self) {
+        for call in &self.0 {
+            call.set((0, 0, 0));
+        }
+    }
+
+    /// What is said of a call: the answer, and the index of the call; `None` if there is no room or
+    /// nobody answers.
+    #[inline(always)]
+    pub(crate) fn ask(&self, from: u64, function: u64) -> Option<(usize, u64)> {
+        let hash = hash(from, function);
+        let recent = &self.0[hash as usize % RECENT];
+        let (last_from, last_function, last) = recent.get();
+        if last_from == from && last_function == function && last != 0 {
+            let index = last as usize - 1;
+            // The follower may have changed its mind.
+            let answer = recording::call(index, call::ANSWER).load(Ordering::Acquire);
+            if answer != 0 {
+                return Some((index, answer));
+            }
+        }
+        let found = ask(from, function, hash);
+        if let Some((index, _)) = found {
+            recent.set((from, function, index as u32 + 1));
+        }
+        found
+    }
+}
+
+#[inline(always)]
+fn hash(from: u64, function: u64) -> u64 {
+    (from ^ function.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
+/// The index of a call, or its place in the table if it is not there; neither if there is no room.
+fn find(from: u64, function: u64, hash: u64) -> Result<usize, Option<&'static AtomicU32>> {
+    for (start, len) in LEVELS {
+        for probe in 0..PROBES {
+            let place = &PLACES[start + (hash as usize / RECENT + probe) % len];
+            let Some(index) = place.load(Ordering::Acquire).checked_sub(1) else {
+                return Err(Some(place));
+            };
+            if is_call(index as usize, from, function) {
+                return Ok(index as usize);
+            }
+        }
+    }
+    Err(None)
+}
+
+fn is_call(index: usize, from: u64, function: u64) -> bool {
+    recording::call(index, call::FUNCTION).load(Ordering::Acquire) == function
+        && recording::call(index, call::CALL).load(Ordering::Relaxed) == from
+}
+
+#[cold]
+fn ask(from: u64, function: u64, hash: u64) -> Option<(usize, u64)> {
+    let index = match find(from, function, hash) {
+        Ok(index) => index,
+        Err(Some(_)) if recording::is_followed() => add(from, function, hash)?,
+        Err(_) => {
+            recording::counter(header::UNASKED).fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+    };
+    match recording::call(index, call::ANSWER).load(Ordering::Acquire) {
+        0 => wait_for_answer(index),
+        answer => Some((index, answer)),
+    }
+}
+
+/// Asks for a call that is not in the table; its index.
+fn add(from: u64, function: u64, hash: u64) -> Option<usize> {
+    let asked = recording::counter(header::ASKED);
+    let full = asked.load(Ordering::Relaxed) >= CALLS_LEN as u64;
+    let index = if full {
+        CALLS_LEN
+    } else {
+        asked.fetch_add(1, Ordering::Relaxed) as usize
+    };
+    if !recording::prepare_call(index) {
+        recording::counter(header::UNASKED).fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    recording::call(index, call::CALL).store(from, Ordering::Relaxed);
+    recording::call(index, call::FUNCTION).store(function, Ordering::Release);
+    loop {
+        match find(from, function, hash) {
+            Ok(index) => return Some(index),
+            Err(None) => return Some(index),
+            Err(Some(place)) => {
+                let index = index as u32 + 1;
+                let _ = place.compare_exchange(0, index, Ordering::AcqRel, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn wait_for_answer(index: usize) -> Option<(usize, u64)> {
+    for turn in 0..PATIENCE {
+        if !recording::is_followed() {
+            return None;
+        }
+        let answer = recording::call(index, call::ANSWER).load(Ordering::Acquire);
+        if answer != 0 {
+            return Some((index, answer));
+        }
+        if turn < YIELDS {
+            platform::yield_now();
+        } else {
+            platform::sleep_microseconds(50);
+        }
+        if turn % LOOK == LOOK - 1 && !recording::has_follower() {
+            break;
+        }
+    }
+    recording::give_up();
+    None
+}
+
+/// Forgets all calls, because another recording has started. To be called by the only thread.
+pub(crate) fn start_over() {
+    for place in &PLACES {
+        // What nobody has touched has no memory.
+        if place.load(Ordering::Relaxed) != 0 {
+            place.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_finds_no_place_in_a_level_is_in_the_next() {
+        for (start, len) in LEVELS {
+            assert!(start + len <= PLACES_LEN && len.is_power_of_two());
+        }
+        let ends = LEVELS.map(|(start, len)| start + len);
+        assert_eq!(
+            [ends[0], ends[1], PLACES_LEN],
+            [LEVELS[1].0, LEVELS[2].0, ends[2]]
+        );
+    }
+}
