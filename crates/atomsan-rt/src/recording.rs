@@ -27,13 +27,15 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
 const PAGE: usize = 4096;
+/// So much of a fresh chunk gets room at a time: many threads write little.
+pub(crate) const PIECE: usize = 16 << 10;
 /// How many numbers of the ring are in a page.
 const IN_PAGE: u64 = PAGE as u64 / 8;
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
 /// After so many steps, it takes more room.
-const SHORTLY: u32 = 100;
+const SHORTLY: u32 = 500;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
 /// After so many steps, it is looked whether the follower is still there.
@@ -49,6 +51,8 @@ pub(crate) struct Chunk {
     pub(crate) address: usize,
     /// The position of its first record.
     pub(crate) position: u64,
+    /// Whether only its first piece has room.
+    pub(crate) fresh: bool,
 }
 
 /// Starts the recording of this process in a new file, of `size` bytes at most. The process
@@ -140,6 +144,7 @@ pub(crate) fn give_up() {
 }
 
 /// A fresh part of the file, `size` bytes, if there are no more than so many chunks then; its offset.
+/// Its first [`PIECE`] has room.
 fn fresh(size: usize, most: usize) -> Option<usize> {
     let top = counter(header::TOP);
     let mut at = top.load(Ordering::Relaxed);
@@ -154,7 +159,13 @@ fn fresh(size: usize, most: usize) -> Option<usize> {
             Err(now) => at = now,
         }
     }
-    platform::allocate_file(BASE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
+    allocate_piece(BASE.load(Ordering::Relaxed) + at as usize).then_some(at as usize)
+}
+
+/// Gives a piece of a chunk room in the file.
+pub(crate) fn allocate_piece(address: usize) -> bool {
+    let base = BASE.load(Ordering::Relaxed);
+    platform::allocate_file(base, address - base, PIECE)
 }
 
 fn ring_place(turn: u64) -> usize {
@@ -257,7 +268,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
         ring(turn).store(number as u64, Ordering::Release);
     }
-    let offset = room()?;
+    let (offset, fresh) = room()?;
     let position = counter(header::NEXT_POSITION).fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
     let header = ChunkHeader {
         magic: format::CHUNK_MAGIC,
@@ -275,24 +286,33 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
     // file.
     unsafe { (address as *mut ChunkHeader).write(header) };
-    Some(Chunk { address, position })
+    Some(Chunk {
+        address,
+        position,
+        fresh,
+    })
 }
 
 /// Room for a chunk of a log. While nobody follows, memory grows up to the budget. While somebody does,
 /// there are as few chunks as it can do with; a thread waits for one that comes back, shortly, and
-/// takes more room if none does.
-fn room() -> Option<usize> {
+/// takes more room if none does. Whether it is fresh.
+fn room() -> Option<(usize, bool)> {
     let followed = counter(header::FOLLOWED);
     if followed.load(Ordering::Relaxed) == 0 {
-        return fresh(CHUNK_UNIT, usize::MAX).or_else(used);
+        let fresh = fresh(CHUNK_UNIT, usize::MAX).map(|offset| (offset, true));
+        return fresh.or_else(|| Some((used()?, false)));
     }
     let for_threads = FOR_THREAD * counter(header::HIGHEST_SLOT).load(Ordering::Relaxed) as usize;
     let wanted = || {
         let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
         chunks.max(FEW_CHUNKS) + for_threads
     };
-    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, wanted())) {
-        return Some(offset);
+    let used_or_fresh = |most: usize| match used() {
+        Some(offset) => Some((offset, false)),
+        None => Some((fresh(CHUNK_UNIT, most)?, true)),
+    };
+    if let Some(chunk) = used_or_fresh(wanted()) {
+        return Some(chunk);
     }
     if followed.load(Ordering::Relaxed) == GONE {
         return None;
@@ -307,8 +327,8 @@ fn room() -> Option<usize> {
         } else {
             MANY_CHUNKS + for_threads
         };
-        if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, most)) {
-            return Some(offset);
+        if let Some(chunk) = used_or_fresh(most) {
+            return Some(chunk);
         }
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
@@ -384,8 +404,14 @@ pub(crate) fn write_maps() {
         // SAFETY: the chunk is ours and not yet used.
         unsafe { ((base + offset) as *mut ChunkHeader).write(header) };
         while at < end {
+            // Most maps fit into the first piece.
+            let piece = (at - base - offset) / PIECE * PIECE;
+            if piece > 0 && !allocate_piece(base + offset + piece) {
+                break;
+            }
+            let len = base + offset + piece + PIECE - at;
             // SAFETY: as above.
-            let count = unsafe { platform::read(fd, at as *mut u8, end - at) };
+            let count = unsafe { platform::read(fd, at as *mut u8, len) };
             if count <= 0 {
                 break;
             }
