@@ -162,11 +162,8 @@ impl Translator {
         match (family, record.kind) {
             _ if locks && record.detail() == GUARD && family != Some(Family::Opaque) => {}
             // The other half of it is an atomic operation, which means nothing there.
-            (Some(Family::Opaque | Family::Hidden), _) if locks => {
-                if !self.is_lent(slot, record) {
-                    return;
-                }
-            }
+            (Some(Family::Opaque | Family::Hidden), _) if locks && self.is_lent(slot, record) => {}
+            (Some(Family::Opaque | Family::Hidden), _) if locks => return,
             (Some(Family::Opaque), Kind::Wait | Kind::Arrive) => return self.split(slot, site),
             (Some(Family::Opaque), Kind::Fork | Kind::Join) => {}
             (Some(Family::Opaque), _) => return,
