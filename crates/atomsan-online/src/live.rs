@@ -7,7 +7,7 @@
 
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, RETURNED_RING,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, RETURNED_RING, RING_LEN,
     SLOT_ENTRIES, SLOTS, call, entry, header,
 };
 use std::fs::{File, OpenOptions};
@@ -64,8 +64,6 @@ pub(crate) struct Live {
     fields: (usize, usize),
     logs: Vec<Log>,
     returned: u64,
-    /// How many numbers the ring of chunks has.
-    ring: u64,
     /// How many chunks the program may have.
     allowed: usize,
     buffer: Vec<u8>,
@@ -75,20 +73,15 @@ impl Live {
     /// The recording in a file; `None` if its process has not written its header yet.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Live>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
-        let mut live = Live {
+        let live = Live {
             file,
             fields: (entry::POSITION, entry::FIRST_CHUNK),
             logs: Vec::new(),
             returned: 0,
-            ring: 1,
             allowed: FEW_CHUNKS,
             buffer: Vec::new(),
         };
-        if live.word(header::MAGIC as u64)? != MAGIC {
-            return Ok(None);
-        }
-        live.ring = live.word(header::RING as u64)?.max(1);
-        Ok(Some(live))
+        Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
     }
 
     /// The logs are those of edges between transactions.
@@ -416,7 +409,7 @@ impl Live {
     /// Gives a chunk back to the program.
     pub(crate) fn give_back(&mut self, chunk: u64) -> io::Result<()> {
         let number = (chunk - HEADER_SIZE as u64) / CHUNK_UNIT as u64 + 1;
-        let at = RETURNED_RING as u64 + self.returned % self.ring * 8;
+        let at = RETURNED_RING as u64 + self.returned % RING_LEN as u64 * 8;
         self.returned += 1;
         self.file.write_all_at(&number.to_le_bytes(), at)
     }

@@ -11,6 +11,7 @@
 
 mod annotations;
 mod calls;
+mod decisions;
 mod looks;
 mod meaning;
 mod naming;
@@ -33,6 +34,7 @@ use crate::whose::Options;
 use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
+use decisions::Decisions;
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use naming::Naming;
@@ -143,6 +145,8 @@ struct Thread {
     looks: Looks,
     /// Atomic variables that it has accessed in the region it is in; see [`Translator::free`].
     touched: Vec<VarId>,
+    /// Looks at atomic variables, and exchanges after them.
+    decisions: Decisions,
     /// Its critical sections.
     sections: Sections,
     /// The threads it has started that end before a scope does, each with the number of
@@ -165,6 +169,8 @@ pub struct Translator {
     cells: Cells,
     threads: Vec<Thread>,
     thread_ids: FxMap<u64, ThreadId>,
+    /// The last thread, by number, on each stack, by its lower end.
+    stacks: FxMap<u64, u64>,
     locks: BTreeMap<u64, LockId>,
     lock_count: u32,
     /// Addresses of the guards of statics in C++.
@@ -218,6 +224,7 @@ impl Translator {
             cells,
             threads: Vec::new(),
             thread_ids: FxMap::default(),
+            stacks: FxMap::default(),
             locks: BTreeMap::new(),
             lock_count: 0,
             guards: HashSet::default(),

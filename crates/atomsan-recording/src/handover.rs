@@ -30,7 +30,7 @@
 //! # What is initialised
 //!
 //! A variable that is accessed atomically may be written plainly at first, by the thread that makes it: nobody
-//! else knows it then. If these accesses are ordered before every atomic one of another thread, nobody can
+//! else knows it then. If the plain accesses are in order with every atomic one of other threads, nobody can
 //! get in between, and they are left out ([`Alone::Plainly`]); the atomic ones stay.
 //!
 //! With very many threads at the same time the order is not worked out but taken for granted, and only
@@ -183,7 +183,7 @@ const OVER: u32 = u32::MAX - 2;
 const INITIALISED: u32 = u32::MAX - 3;
 /// A variable that was handed over, to the end of its life, wherever no lock was held.
 const UNLOCKED: u32 = u32::MAX - 4;
-/// The way of a variable that is atomic by now: those before it are its initialisation.
+/// The way of an atomic access: the plain ones initialise.
 const ATOMICALLY: u32 = u32::MAX;
 /// The way of a variable that a lock protects by now.
 const LOCKED: u32 = u32::MAX - 1;
@@ -432,7 +432,8 @@ impl Survey {
         let is_locked = |way: &Way| way.how >> 1 != 0;
         let is_marked = |mark: u32| ways.iter().any(|way| way.how == mark);
         let mut protected = is_marked(LOCKED);
-        let mut kept = is_marked(ATOMICALLY) || ways.len() > WAYS;
+        let atomically = |way: &Way| way.how == ATOMICALLY && !is_own(way) && races(way);
+        let mut kept = ways.len() > WAYS || ways.iter().any(atomically);
         for way in ways.iter().filter(is_foe) {
             let both = !held.is_empty() && is_locked(way);
             protected |= both && (shares(way) || races(way));
@@ -477,16 +478,19 @@ impl Survey {
             let own = other as usize == slot || way.how >= LOCKED;
             !self.many && !own && !self.clocks.after(slot, other as usize, way.time)
         };
-        if ways.is_empty() || ways.iter().any(unordered) {
-            self.ways.settle(var, KEPT);
-        } else if ways.iter().all(|way| way.how != ATOMICALLY) {
-            let marked = Way {
-                who: self.who[slot],
-                time: 0,
-                period: 0,
-                how: ATOMICALLY,
-            };
-            self.ways.ways[place].push(marked);
+        if ways.is_empty() || ways.len() > WAYS || ways.iter().any(unordered) {
+            return self.ways.settle(var, KEPT);
+        }
+        let way = Way {
+            who: self.who[slot],
+            time: if self.many { 0 } else { self.clocks.now(slot) },
+            period: 0,
+            how: ATOMICALLY,
+        };
+        let same = |old: &&mut Way| old.how == ATOMICALLY && (self.many || old.who == way.who);
+        match self.ways.ways[place].iter_mut().find(same) {
+            Some(old) => *old = way,
+            None => self.ways.ways[place].push(way),
         }
     }
 
@@ -736,7 +740,11 @@ mod tests {
                 survey.record(2, &record(Kind::AtomicLoad, 8), &[]);
             }
             survey.access(2, X, true, false, &[]);
+            survey.record(2, &record(Kind::AtomicStore, 16), &[]);
             if again {
+                if published {
+                    survey.record(1, &record(Kind::AtomicLoad, 16), &[]);
+                }
                 survey.access(1, X, true, true, &[]);
             }
             assert!(!survey.finish().contains(X), "its atomic accesses count");
@@ -751,7 +759,14 @@ mod tests {
         };
         assert!(initialised(true, false));
         assert!(!initialised(false, false), "not published");
-        assert!(!initialised(true, true), "plain again");
+        assert!(initialised(true, true), "again, when nobody else uses it");
+        let mut survey = Survey::new(4);
+        survey.access(1, X, true, true, &[]);
+        survey.record(1, &record(Kind::AtomicStore, 8), &[]);
+        survey.record(2, &record(Kind::AtomicLoad, 8), &[]);
+        survey.access(2, X, true, false, &[]);
+        survey.access(1, X, true, true, &[]);
+        assert_eq!(survey.finish().alone(X), Alone::Never, "a race");
     }
 
     #[test]

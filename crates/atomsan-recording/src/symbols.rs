@@ -564,6 +564,17 @@ mod tests {
     }
 
     #[test]
+    fn the_standard_library_is_told_from_the_rest() {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let symbols = Symbols::of_maps(std::iter::once(&*maps));
+        let inside = |function: usize| symbols.is_tools(function as u64 + 2);
+        let precompiled: fn() -> std::io::Result<PathBuf> = std::env::current_exe;
+        let own: fn(&str) -> bool = is_code;
+        assert!(inside(precompiled as usize));
+        assert!(!inside(own as usize));
+    }
+
+    #[test]
     fn statics_have_no_numbers_behind_them() {
         assert_eq!(as_written("count.0"), "count");
         assert_eq!(as_written("count"), "count");

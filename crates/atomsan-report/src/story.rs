@@ -241,15 +241,36 @@ pub fn doubt(report: &Report) -> Option<&'static str> {
             "honest code has this shape too: look, miss, take the lock, and look again; \
              if it does look again before it acts, this is harmless",
         ),
+        (crate::Rank::Low, _) if is_one_line(report) => Some(
+            "both steps are at one line, in two turns of a loop most likely: others may run between \
+             them, unless the whole loop should be in one piece",
+        ),
         _ => None,
     }
+}
+
+fn is_one_line(report: &Report) -> bool {
+    matches!(report.culprit.lines.as_slice(), [first, second] if first == second)
+}
+
+/// A number as people write it: 1,904.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 /// How it is known, by whom, and how often.
 pub fn evidence(report: &Report) -> String {
     let times = |count: u64| match count {
         1 => "once".to_owned(),
-        count => format!("{count} times"),
+        count => format!("{} times", grouped(count)),
     };
     let mut text = format!(
         "{} {} by {}",
@@ -296,6 +317,21 @@ pub fn also(report: &Report) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::examples::report;
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        let numbers = [7, 123, 1904, 1_234_567].map(grouped);
+        assert_eq!(numbers, ["7", "123", "1,904", "1,234,567"]);
+    }
+
+    #[test]
+    fn two_turns_of_a_loop_are_said_to_be_such() {
+        let mut report = report();
+        report.rank = crate::Rank::Low;
+        assert_eq!(doubt(&report), None);
+        report.culprit.lines = vec![10, 10];
+        assert!(doubt(&report).is_some_and(|doubt| doubt.contains("two turns of a loop")));
+    }
 
     #[test]
     fn signs() {

@@ -67,12 +67,15 @@ impl<'a> Subjects<'a> {
             }
         }
         let told = wholes.into_iter().map(|(whole, parts)| {
-            let verb = if parts.len() == 1 {
-                "belongs"
-            } else {
-                "belong"
+            // Numbers tell apart what has all of its name in common.
+            let says = match parts.as_slice() {
+                [_] => "belongs to",
+                parts if parts.iter().any(|part| part.contains(" #")) => {
+                    "are different ones, each of"
+                }
+                _ => "belong to",
             };
-            format!("{} {verb} to {whole}", list(&parts))
+            format!("{} {says} {whole}", list(&parts))
         });
         told.collect()
     }
@@ -271,6 +274,15 @@ mod tests {
         assert_eq!(quoted("Account::balance #1"), "`Account::balance` #1");
         assert_eq!(quoted("Map<K, V> #1"), "`Map<K, V>` #1");
         assert_eq!(quoted("field +16 #2"), "field +16 #2");
+        let [one, _, other, ..] = targets.map(Option::unwrap_or_default);
+        let told = Subjects::of(&with_targets(&[&one, &other])).told();
+        assert_eq!(
+            told,
+            [
+                "`Account::balance` #1 and `Account::balance` #2 are different ones, each of the 32 \
+              bytes allocated at bank.rs:12"
+            ]
+        );
     }
 
     #[test]

@@ -173,16 +173,43 @@ pub(crate) fn start_over() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn levels_lie_beside_each_other() {
+        let ends = LEVELS.map(|(start, len)| start + len);
+        let starts = [LEVELS[1].0, LEVELS[2].0, PLACES_LEN];
+        assert_eq!(ends, starts);
+        assert!(LEVELS[2].1 >= 2 * CALLS_LEN);
+    }
 
     #[test]
     fn a_call_that_finds_no_place_in_a_level_is_in_the_next() {
-        for (start, len) in LEVELS {
-            assert!(start + len <= PLACES_LEN && len.is_power_of_two());
+        let _alone = crate::kernel::record_alone();
+        // The first level has room for a third of them.
+        let calls = |number: u64| (0x7000 + 5 * number, 0x9000 + number % 7);
+        let hashed = |(from, function)| (from, function, hash(from, function));
+        let add = |call| {
+            let (from, function, hash) = hashed(call);
+            add(from, function, hash).unwrap()
+        };
+        let find = |call| {
+            let (from, function, hash) = hashed(call);
+            find(from, function, hash)
+        };
+        let added: Vec<usize> = (0..3000).map(|number| add(calls(number))).collect();
+        for (number, &index) in added.iter().enumerate() {
+            assert_eq!(find(calls(number as u64)).ok(), Some(index));
+            // Who asks again is told the same.
+            assert_eq!(add(calls(number as u64)), index);
         }
-        let ends = LEVELS.map(|(start, len)| start + len);
-        assert_eq!(
-            [ends[0], ends[1], PLACES_LEN],
-            [LEVELS[1].0, LEVELS[2].0, ends[2]]
+        assert!(find(calls(3000)).is_err());
+        start_over();
+        assert!(
+            added
+                .iter()
+                .zip(0..)
+                .all(|(_, number)| find(calls(number)).is_err())
         );
     }
 }

@@ -54,11 +54,11 @@ pub const ENTRY_SIZE: usize = 64;
 /// Where the ring of chunks that a follower gave back starts: numbers of 64 bits, counted from
 /// [`HEADER_SIZE`] in units of [`CHUNK_UNIT`].
 pub const RETURNED_RING: usize = SLOT_ENTRIES + (SLOTS + 1) * ENTRY_SIZE;
-/// How many numbers there is room for; as many chunks may be in use at most. The ring is as long as
-/// [`header::RING`] says.
-pub const RING_MOST: usize = 1 << 18;
+/// How many numbers the ring has. That is many more than there are chunks, so nobody who stops between
+/// two steps is overtaken by a whole round.
+pub const RING_LEN: usize = 1 << 18;
 /// Where the calls start that the program has asked for; see [`call`].
-pub const CALLS: usize = RETURNED_RING + RING_MOST * 8;
+pub const CALLS: usize = RETURNED_RING + RING_LEN * 8;
 /// How many calls there is room for.
 pub const CALLS_LEN: usize = 1 << 17;
 /// Size of a call.
@@ -116,8 +116,6 @@ pub mod header {
     pub const WAITS: usize = 104;
     /// How many calls have been asked for.
     pub const ASKED: usize = 112;
-    /// How many numbers the ring of chunks has: as many chunks as there may be.
-    pub const RING: usize = 120;
     /// How often something was called that there was no room to ask for, so that it counted as no
     /// region.
     pub const UNASKED: usize = 128;

@@ -78,6 +78,15 @@ fn record(logs: Logs) {
     }
 }
 
+/// Makes sure that there is a recording, which nobody else uses meanwhile.
+pub(crate) fn record_alone() -> std::sync::MutexGuard<'static, ()> {
+    let alone = ONE_AT_A_TIME
+        .lock()
+        .unwrap_or_else(|dead| dead.into_inner());
+    start_recording();
+    alone
+}
+
 fn start_recording() {
     if recording::counter(header::MAGIC).load(Ordering::Relaxed) == MAGIC {
         return;
@@ -103,10 +112,7 @@ fn explore_transactions(schedules: usize, program: impl Fn() + Clone + Send + Sy
 }
 
 fn explore_with(logs: Logs, schedules: usize, program: impl Fn() + Send + Sync + 'static) {
-    let _alone = ONE_AT_A_TIME
-        .lock()
-        .unwrap_or_else(|dead| dead.into_inner());
-    start_recording();
+    let _alone = record_alone();
     record(logs);
     let program = Arc::new(program);
     let mut config = shuttle::Config::new();

@@ -3,8 +3,8 @@
 //!
 //! A log is written by one thread. What others see of it is its position, in the slot's entry.
 
-use crate::format::{ChunkHeader, Kind, header};
-use crate::recording::{self, Chunk};
+use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, header};
+use crate::recording::{self, Chunk, PIECE};
 use crate::sync::AtomicU64;
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -14,8 +14,10 @@ use core::sync::atomic::Ordering;
 pub(crate) struct Log {
     /// The position of the next record.
     cursor: Cell<u64>,
-    /// The position of the end of the chunk.
+    /// The position of the end of the chunk, or of the part of it that has room in the file.
     limit: Cell<u64>,
+    /// The position of the end of the chunk.
+    end: Cell<u64>,
     /// Where position 0 would be in memory.
     shift: Cell<u64>,
     /// Where everybody sees the position; 0 before there is a chunk.
@@ -53,6 +55,7 @@ impl Log {
     pub(crate) fn start_over(&self) {
         self.cursor.set(0);
         self.limit.set(0);
+        self.end.set(0);
         self.chunk.set((0, 0));
     }
 
@@ -94,7 +97,24 @@ impl Log {
         published.store(position, Ordering::Release);
     }
 
-    /// Goes on in another chunk; whether there is one. `fields` are those of the slot's entry for this
+    /// A record is lost.
+    fn lose(&self) -> bool {
+        recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
+        self.lost.set(true);
+        false
+    }
+
+    /// Goes on in the next piece of a chunk; whether there is room for it.
+    fn take_piece(&self) -> bool {
+        let (limit, shift) = (self.limit.get(), self.shift.get());
+        let has_room = recording::allocate_piece(limit.wrapping_add(shift) as usize);
+        if has_room {
+            self.limit.set(limit + PIECE as u64);
+        }
+        has_room
+    }
+
+    /// Goes on in another chunk, or in another part of this one; whether there is one. `fields` are those of the slot's entry for this
     /// log, `clock` is the slot's, and `snapshot` writes what a reader must know that has nothing of
     /// what was before: how many bytes.
     #[cold]
@@ -106,8 +126,15 @@ impl Log {
         clock: u64,
         snapshot: impl FnOnce(usize) -> usize,
     ) -> bool {
+        if self.limit.get() < self.end.get() {
+            return self.take_piece() || self.lose();
+        }
         let (address, position) = self.chunk.get();
-        let before = (address != 0).then_some(Chunk { address, position });
+        let before = (address != 0).then_some(Chunk {
+            address,
+            position,
+            fresh: false,
+        });
         if before.is_some() && self.cursor.get() + 8 <= self.limit.get() {
             // A chunk that is used again has something behind its last record.
             let end = self.cursor.get().wrapping_add(self.shift.get()) as usize;
@@ -115,16 +142,16 @@ impl Log {
             unsafe { put(end, [0]) };
         }
         let Some(chunk) = recording::new_chunk(slot, before.as_ref(), clock) else {
-            recording::counter(header::DROPPED).fetch_add(1, Ordering::Relaxed);
-            self.lost.set(true);
-            return false;
+            return self.lose();
         };
         let (start, _) = chunk.content(0);
         let bytes = if before.is_some() { snapshot(start) } else { 0 };
         chunk.set_snapshot(bytes, !self.lost.replace(false));
         let (first, end) = chunk.content(bytes);
         self.shift.set((first as u64).wrapping_sub(chunk.position));
-        self.limit.set(chunk.position + (end - first) as u64);
+        self.end.set(chunk.position + (end - first) as u64);
+        let unused = if chunk.fresh { CHUNK_UNIT - PIECE } else { 0 };
+        self.limit.set(self.end.get() - unused as u64);
         self.chunk.set((chunk.address, chunk.position));
         let published = recording::slot_entry(slot, fields.0);
         self.published.set(core::ptr::from_ref(published) as usize);

@@ -14,7 +14,7 @@
 
 use crate::format::{
     self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_MOST, SLOT_ENTRIES,
+    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
     SLOTS, entry, header,
 };
 use crate::sync::AtomicU64;
@@ -26,14 +26,16 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many numbers the ring of chunks has.
-static RING: AtomicUsize = AtomicUsize::new(1);
 const PAGE: usize = 4096;
+/// So much of a fresh chunk gets room at a time: many threads write little.
+pub(crate) const PIECE: usize = 16 << 10;
+/// How many numbers of the ring are in a page.
+const IN_PAGE: u64 = PAGE as u64 / 8;
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
 /// After so many steps, it takes more room.
-const SHORTLY: u32 = 100;
+const SHORTLY: u32 = 500;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
 /// After so many steps, it is looked whether the follower is still there.
@@ -49,6 +51,8 @@ pub(crate) struct Chunk {
     pub(crate) address: usize,
     /// The position of its first record.
     pub(crate) position: u64,
+    /// Whether only its first piece has room.
+    pub(crate) fresh: bool,
 }
 
 /// Starts the recording of this process in a new file, of `size` bytes at most. The process
@@ -67,14 +71,10 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     }
     // The program needs the most of its addresses.
     let size = size.min(platform::address_limit() / 8);
-    let chunks = (size / CHUNK_UNIT).clamp(8, RING_MOST);
-    let size = HEADER_SIZE + chunks * CHUNK_UNIT;
+    let size = size.clamp(8 * CHUNK_UNIT, RING_LEN * CHUNK_UNIT) + HEADER_SIZE;
     let base = platform::map_file(fd, size);
     let at = base as usize;
-    // Who takes a chunk empties its place a moment later; others must not come round before that.
-    let numbers = (2 * chunks).clamp(PAGE / 8, RING_MOST);
-    let len = (8 * numbers).next_multiple_of(PAGE);
-    let ring = || platform::allocate_file(at, RETURNED_RING, len);
+    let ring = || platform::allocate_file(at, RETURNED_RING, 2 * PAGE);
     if base.is_null() || !platform::allocate_file(at, 0, SLOT_ENTRIES) || (followed && !ring()) {
         platform::close(fd);
         return false;
@@ -87,8 +87,6 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
     counter(header::TOP).store(HEADER_SIZE as u64, Ordering::Relaxed);
     counter(header::NEXT_POSITION).store(CHUNK_UNIT as u64, Ordering::Relaxed);
     counter(header::FOLLOWED).store(u64::from(followed), Ordering::Relaxed);
-    counter(header::RING).store(numbers as u64, Ordering::Relaxed);
-    RING.store(numbers, Ordering::Relaxed);
     counter(header::SHADOW).store(shadow::window().unwrap_or(0), Ordering::Relaxed);
     counter(header::MAGIC).store(format::MAGIC, Ordering::Release);
     true
@@ -146,6 +144,7 @@ pub(crate) fn give_up() {
 }
 
 /// A fresh part of the file, `size` bytes, if there are no more than so many chunks then; its offset.
+/// Its first [`PIECE`] has room.
 fn fresh(size: usize, most: usize) -> Option<usize> {
     let top = counter(header::TOP);
     let mut at = top.load(Ordering::Relaxed);
@@ -160,11 +159,25 @@ fn fresh(size: usize, most: usize) -> Option<usize> {
             Err(now) => at = now,
         }
     }
-    platform::allocate_file(BASE.load(Ordering::Relaxed), at as usize, size).then_some(at as usize)
+    allocate_piece(BASE.load(Ordering::Relaxed) + at as usize).then_some(at as usize)
+}
+
+/// Gives a piece of a chunk room in the file.
+pub(crate) fn allocate_piece(address: usize) -> bool {
+    let base = BASE.load(Ordering::Relaxed);
+    platform::allocate_file(base, address - base, PIECE)
 }
 
 fn ring_place(turn: u64) -> usize {
-    RETURNED_RING + turn as usize % RING.load(Ordering::Relaxed) * 8
+    RETURNED_RING + turn as usize % RING_LEN * 8
+}
+
+/// Gives the page of the ring behind a turn room in the file, where one begins.
+fn prepare_ring(turn: u64) {
+    if turn.is_multiple_of(IN_PAGE) {
+        let next = ring_place(turn + IN_PAGE);
+        platform::allocate_file(BASE.load(Ordering::Relaxed), next, PAGE);
+    }
 }
 
 fn ring(turn: u64) -> &'static AtomicU64 {
@@ -200,6 +213,7 @@ fn used() -> Option<usize> {
         }
         let took = taken.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
         if took.is_ok() {
+            prepare_ring(turn);
             let chunk = place.swap(0, Ordering::AcqRel) as usize;
             let offset = HEADER_SIZE + chunk.checked_sub(1)? * CHUNK_UNIT;
             if offset + CHUNK_UNIT > SIZE.load(Ordering::Relaxed) {
@@ -247,14 +261,14 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         && let Some(before) = before
     {
         let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
-        if turn.is_multiple_of(512) {
-            let at = ring_place(turn) & !(PAGE - 1);
-            platform::allocate_file(BASE.load(Ordering::Relaxed), at, 2 * PAGE);
+        if turn == 0 {
+            platform::allocate_file(base, RETURNED_RING, PAGE);
         }
+        prepare_ring(turn);
         let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
         ring(turn).store(number as u64, Ordering::Release);
     }
-    let offset = room()?;
+    let (offset, fresh) = room()?;
     let position = counter(header::NEXT_POSITION).fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
     let header = ChunkHeader {
         magic: format::CHUNK_MAGIC,
@@ -272,24 +286,33 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
     // file.
     unsafe { (address as *mut ChunkHeader).write(header) };
-    Some(Chunk { address, position })
+    Some(Chunk {
+        address,
+        position,
+        fresh,
+    })
 }
 
 /// Room for a chunk of a log. While nobody follows, memory grows up to the budget. While somebody does,
 /// there are as few chunks as it can do with; a thread waits for one that comes back, shortly, and
-/// takes more room if none does.
-fn room() -> Option<usize> {
+/// takes more room if none does. Whether it is fresh.
+fn room() -> Option<(usize, bool)> {
     let followed = counter(header::FOLLOWED);
     if followed.load(Ordering::Relaxed) == 0 {
-        return fresh(CHUNK_UNIT, usize::MAX).or_else(used);
+        let fresh = fresh(CHUNK_UNIT, usize::MAX).map(|offset| (offset, true));
+        return fresh.or_else(|| Some((used()?, false)));
     }
     let for_threads = FOR_THREAD * counter(header::HIGHEST_SLOT).load(Ordering::Relaxed) as usize;
     let wanted = || {
         let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
         chunks.max(FEW_CHUNKS) + for_threads
     };
-    if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, wanted())) {
-        return Some(offset);
+    let used_or_fresh = |most: usize| match used() {
+        Some(offset) => Some((offset, false)),
+        None => Some((fresh(CHUNK_UNIT, most)?, true)),
+    };
+    if let Some(chunk) = used_or_fresh(wanted()) {
+        return Some(chunk);
     }
     if followed.load(Ordering::Relaxed) == GONE {
         return None;
@@ -304,8 +327,8 @@ fn room() -> Option<usize> {
         } else {
             MANY_CHUNKS + for_threads
         };
-        if let Some(offset) = used().or_else(|| fresh(CHUNK_UNIT, most)) {
-            return Some(offset);
+        if let Some(chunk) = used_or_fresh(most) {
+            return Some(chunk);
         }
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
@@ -381,8 +404,14 @@ pub(crate) fn write_maps() {
         // SAFETY: the chunk is ours and not yet used.
         unsafe { ((base + offset) as *mut ChunkHeader).write(header) };
         while at < end {
+            // Most maps fit into the first piece.
+            let piece = (at - base - offset) / PIECE * PIECE;
+            if piece > 0 && !allocate_piece(base + offset + piece) {
+                break;
+            }
+            let len = base + offset + piece + PIECE - at;
             // SAFETY: as above.
-            let count = unsafe { platform::read(fd, at as *mut u8, end - at) };
+            let count = unsafe { platform::read(fd, at as *mut u8, len) };
             if count <= 0 {
                 break;
             }

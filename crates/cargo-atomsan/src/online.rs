@@ -301,7 +301,7 @@ impl Process {
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
                 warnings: recorded::warnings(&counters),
-                stats: args.render.html,
+                stats: args.render.html || args.asks_for_yields(),
             },
         );
         if let Some(engine) = document.engines.first_mut()

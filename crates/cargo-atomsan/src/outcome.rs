@@ -108,7 +108,7 @@ impl Runs {
             return write_first_run(path, self.first_run, self.adds);
         }
         if args.asks_for_yields() {
-            return self.tell_yields(args);
+            return self.tell_yields(args, last);
         }
         let several = self.documents.len() > 1;
         let mut documents = if several {
@@ -178,12 +178,22 @@ impl Runs {
         all
     }
 
-    /// Prints silver's yields and the interference density.
-    fn tell_yields(&self, args: &Args) -> anyhow::Result<Exit> {
+    /// Prints silver's yields and the interference density, and keeps them in `last`.
+    fn tell_yields(self, args: &Args, last: &Path) -> anyhow::Result<Exit> {
         let mut out = destination(args)?;
         let mut products = Products::default();
         for (document, _) in &self.documents {
             products.add_document(document)?;
+        }
+        let documents = match self.documents.len() {
+            0 | 1 => self.processes,
+            _ => self.documents.into_iter().map(|(one, _)| one).collect(),
+        };
+        last::save(args.save.as_deref().unwrap_or(last), &documents)?;
+        if !args.render.is_text() {
+            render::documents(&mut out, &args.render, &documents)?;
+            products.write(&args.flags, &mut out, true)?;
+            return Ok(Exit::Clean);
         }
         products.write(&args.flags, &mut out, false)?;
         out.write(|out| writeln!(out, "interference density:"))?;

@@ -145,8 +145,12 @@ fn times(count: u64) -> String {
     }
 }
 
+/// A place as it is seen from here.
 fn named(place: &Place) -> String {
-    let at = match (&*place.file, place.line) {
+    let here = std::env::current_dir().unwrap_or_default();
+    let file = Path::new(&*place.file).strip_prefix(&here).ok();
+    let file = file.and_then(Path::to_str).unwrap_or(&place.file);
+    let at = match (file, place.line) {
         ("", 0) => "an unknown place".to_owned(),
         ("", line) => format!("location {line}"),
         (file, 0) => file.to_owned(),

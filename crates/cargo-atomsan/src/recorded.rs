@@ -356,7 +356,7 @@ fn check_file(
             process: Some(counters.pid),
             seconds: started.elapsed().as_secs_f64(),
             warnings: [&warnings(&counters)[..], &not_seen].concat(),
-            stats: args.render.html,
+            stats: args.render.html || args.asks_for_yields(),
         },
     );
     outcome.seen.add(&counters, checker.events());

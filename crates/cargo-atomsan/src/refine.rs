@@ -356,6 +356,18 @@ mod tests {
     use std::time::Duration;
 
     #[test]
+    fn options_may_come_before_the_subcommand() {
+        let words = |text: &str| -> Vec<OsString> { text.split(' ').map(Into::into).collect() };
+        for (command, at) in [
+            ("test --lib", 0),
+            ("--noise run", 1),
+            ("--engine blocks run", 2),
+        ] {
+            assert_eq!(subcommand(&words(command)), at, "{command}");
+        }
+    }
+
+    #[test]
     fn points_in_time() {
         for (seconds, text) in [
             (0, "1970-01-01T00:00:00Z"),

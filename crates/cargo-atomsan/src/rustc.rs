@@ -7,16 +7,22 @@
 //! Only what is compiled for a named target is the program: cargo, which is always told a target,
 //! names none for build scripts and procedural macros. These stay as they are.
 //!
+//! A compiler may not survive what it is made to do: LLVM's passes are seldom used like this. If it is
+//! killed by a signal of its own, it is started again without the part that can be missed
+//! ([`toolchain::without_splitting`]), and that is said.
+//!
 //! cargo must compile again when the instrumentation changes. It compares what the compiler says
 //! of its version, so the name of the instrumentation is part of that.
 
 use crate::exit::Exit;
+use crate::run::verdict;
 use crate::runtime::TARGET;
 use crate::{linker, toolchain};
 use anyhow::Context as _;
+use signal_hook::consts::{SIGABRT, SIGBUS, SIGILL, SIGSEGV};
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
 use std::process::Command;
 
@@ -73,30 +79,51 @@ fn version(command: &[OsString]) -> anyhow::Result<Exit> {
     Ok(Exit::Program(output.status.code().unwrap_or(1) as u8))
 }
 
-/// Becomes the compiler.
+/// Becomes the compiler, or starts it.
 fn replace(command: Vec<OsString>, instrumented: bool) -> anyhow::Result<Exit> {
-    let mut process = Command::new(&command[0]);
-    match std::env::var_os(DIRECTORY).filter(|_| instrumented) {
-        Some(directory) => {
-            let flags = Path::new(&directory).join(toolchain::FLAGS);
-            let flags = std::fs::read_to_string(&flags).with_context(|| {
-                format!("cannot read {}; run `cargo atomsan setup`", flags.display())
-            })?;
-            let Kept { arguments, linker } = Kept::of(&command[1..]);
-            process.args(arguments).args(flags.lines());
-            if let Some(linker) = linker {
-                process.env(linker::REAL, linker);
-            }
-            if toolchain::are_unstable(flags.lines()) {
-                process.env("RUSTC_BOOTSTRAP", "1");
-            }
-        }
-        None => {
-            process.args(&command[1..]);
-        }
+    let Some(directory) = std::env::var_os(DIRECTORY).filter(|_| instrumented) else {
+        let error = Command::new(&command[0]).args(&command[1..]).exec();
+        return Err(error).with_context(|| format!("cannot run {}", command[0].display()));
+    };
+    let flags = Path::new(&directory).join(toolchain::FLAGS);
+    let flags = std::fs::read_to_string(&flags)
+        .with_context(|| format!("cannot read {}; run `cargo atomsan setup`", flags.display()))?;
+    let kept = Kept::of(&command[1..]);
+    let compile = |flags: &[String]| {
+        instrumenting(&command[0], &kept, flags)
+            .status()
+            .with_context(|| format!("cannot run {}", command[0].display()))
+    };
+    let flags: Vec<String> = flags.lines().map(str::to_owned).collect();
+    let mut status = compile(&flags)?;
+    let fewer = toolchain::without_splitting(&flags);
+    if let Some(signal) = status.signal().filter(|signal| CRASHES.contains(signal))
+        && fewer != flags
+    {
+        eprintln!(
+            "atomsan: rustc died of signal {signal} when it compiled {}; compiled again without taking \
+             vectors of more than 16 bytes apart: accesses to such vectors there are not seen",
+            kept.crate_name()
+        );
+        status = compile(&fewer)?;
     }
-    let error = process.exec();
-    Err(error).with_context(|| format!("cannot run {}", command[0].display()))
+    Ok(verdict(status, Exit::Clean))
+}
+
+/// Signals by which a compiler ends itself.
+const CRASHES: [i32; 4] = [SIGILL, SIGABRT, SIGBUS, SIGSEGV];
+
+/// The compiler, with what instruments.
+fn instrumenting(compiler: &OsStr, kept: &Kept, flags: &[String]) -> Command {
+    let mut process = Command::new(compiler);
+    process.args(&kept.arguments).args(flags);
+    if let Some(linker) = &kept.linker {
+        process.env(linker::REAL, linker);
+    }
+    if toolchain::are_unstable(flags.iter().map(String::as_str)) {
+        process.env("RUSTC_BOOTSTRAP", "1");
+    }
+    process
 }
 
 /// What is left of the compiler's arguments.
@@ -108,6 +135,17 @@ struct Kept {
 }
 
 impl Kept {
+    /// What the crate is called.
+    fn crate_name(&self) -> String {
+        let mut arguments = self.arguments.iter();
+        let named = arguments.find(|argument| *argument == "--crate-name");
+        let name = named.and_then(|_| arguments.next());
+        name.map_or_else(
+            || "a crate".to_owned(),
+            |name| format!("`{}`", name.display()),
+        )
+    }
+
     /// Takes away the linker, and link-time optimisation, which is after instrumentation: what it
     /// inlines would be taken for part of its caller.
     fn of(arguments: &[OsString]) -> Kept {

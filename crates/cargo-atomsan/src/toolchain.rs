@@ -41,6 +41,7 @@ const INSTRUMENTATIONS: &[&[&str]] = &[
         "-Cllvm-args=-tsan-instrument-read-before-write",
         "-Cpasses=forceattrs,function(scalarizer<load-store;min-bits=128>),tsan-module,function(tsan)",
     ],
+    // The same without that; see `without_splitting`.
     &[
         "-Cllvm-args=-force-attribute=sanitize_thread",
         "-Cllvm-args=-tsan-instrument-read-before-write",
@@ -154,6 +155,17 @@ fn instrumentation(rustc: &OsStr, directory: &Path, version: &str) -> anyhow::Re
         );
     };
     Ok(flags.iter().copied().map(str::to_owned).collect())
+}
+
+/// The same flags, but vectors that are too wide to be announced stay whole.
+pub(crate) fn without_splitting(flags: &[String]) -> Vec<String> {
+    let splitting = |flag: &&String| !INSTRUMENTATIONS[0].contains(&flag.as_str());
+    let rest: Vec<String> = flags.iter().filter(splitting).cloned().collect();
+    if rest.len() + INSTRUMENTATIONS[0].len() != flags.len() {
+        return flags.to_vec();
+    }
+    let whole = INSTRUMENTATIONS[1].iter().copied().map(str::to_owned);
+    whole.chain(rest).collect()
 }
 
 /// Whether these flags need a compiler that takes unstable ones.

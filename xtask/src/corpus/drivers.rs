@@ -6,7 +6,7 @@
 //! three [`MODES`], until a function to blame is named.
 
 use super::bugs::{BUGS, Bug};
-use super::{Found, copy, findings, keep, process};
+use super::{Found, copy, findings, keep, kept, process};
 use crate::Result;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,10 +33,7 @@ pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> 
     if !corpus.is_dir() {
         return Err(format!("no corpus in {}; set ATOMSAN_CORPUS", corpus.display()).into());
     }
-    let mut table = String::from(HEAD);
-    let mut elsewhere = String::new();
-    let (mut found, mut strictly) = (0, 0);
-    print!("{table}");
+    print!("{HEAD}");
     for bug in BUGS {
         if !names.is_empty() && !names.contains(&bug.name) {
             continue;
@@ -47,31 +44,57 @@ pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> 
                 continue;
             }
             let driver = Driver::build(atomsan, &from, &scratch.join(kind).join(bug.name), bug)?;
-            let mut blamed = false;
+            let (mut rows, mut elsewhere) = (String::new(), String::new());
             for (mode, flags) in MODES {
                 let seen = driver.look(flags, RUNS)?;
                 let row = seen.row(kind, bug, mode);
                 print!("{row}");
-                table.push_str(&row);
-                blamed |= seen.blamed.is_some();
+                rows.push_str(&row);
                 seen.elsewhere(kind, bug, mode, &mut elsewhere)?;
             }
-            let counts = blamed && kind == "buggy";
-            found += u32::from(counts);
-            strictly += u32::from(counts && !bug.beside);
             driver.remove()?;
+            let name = format!("{kind}/{}", bug.name);
+            keep(START, &renewed(&kept(START)?, &name, &rows, &elsewhere))?;
         }
     }
-    let bugs = BUGS.iter().filter(|bug| !bug.culprits.is_empty()).count();
-    writeln!(
-        table,
-        "\n{found} of {bugs} bugs are found, {strictly} of them by the published gap itself. High findings elsewhere:\n\n{elsewhere}"
-    )?;
-    println!("\n{found} found, {strictly} strictly\n\n{elsewhere}");
-    if names.is_empty() {
-        keep(START, &table)?;
-    }
     Ok(())
+}
+
+/// The table with other rows of a driver, and what they amount to.
+fn renewed(table: &str, name: &str, rows: &str, elsewhere: &str) -> String {
+    let those = |mark: &str, new: &str| -> Vec<String> {
+        let own = format!("{mark}{name} ");
+        let old = (table.lines()).filter(|line| line.starts_with(mark) && !line.starts_with(&own));
+        let all = old.filter(|line| !HEAD.contains(line)).chain(new.lines());
+        all.map(str::to_owned).collect()
+    };
+    let place = |line: &str| {
+        let driver = line.split([' ', '/']).nth(2).unwrap_or_default();
+        BUGS.iter().position(|bug| bug.name == driver)
+    };
+    let mut rows = those("| ", rows);
+    rows.sort_by_key(|line| place(line));
+    let mut elsewhere = those("- ", elsewhere);
+    elsewhere.sort_by_key(|line| place(line));
+    let is_found = |bug: &&Bug| {
+        let own = format!("| buggy/{} ", bug.name);
+        let mut own = rows.iter().filter(|row| row.starts_with(&own));
+        own.any(|row| row.contains(" | yes | "))
+    };
+    let bugs = BUGS.iter().filter(|bug| !bug.culprits.is_empty());
+    let found = bugs.clone().filter(is_found);
+    let summary = format!(
+        "{} of {} bugs are found, {} of them by the published gap itself. High findings elsewhere:",
+        found.clone().count(),
+        bugs.count(),
+        found.filter(|bug| !bug.beside).count(),
+    );
+    let lines = |all: Vec<String>| all.join("\n");
+    format!(
+        "{HEAD}{}\n\n{summary}\n\n{}\n\n",
+        lines(rows.clone()),
+        lines(elsewhere)
+    )
 }
 
 /// What the quick half is sure of: the driver, in `tests/corpus`, and the least and the highest rank of
@@ -159,6 +182,8 @@ impl<'a> Driver<'a> {
             .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
             .env("CARGO_INCREMENTAL", "0")
             .env_remove("CARGO_TARGET_DIR")
+            // By which cargo would have its own directory searched for the runtime.
+            .env_remove("LD_LIBRARY_PATH")
             .current_dir(&self.directory)
             .stdin(Stdio::null())
             .stdout(Stdio::null());
@@ -189,6 +214,7 @@ impl<'a> Driver<'a> {
     fn once(&self, flags: &[&str], seen: &mut Seen) -> Result<Vec<Found>> {
         let output = self.directory.join("findings.json");
         let _ = std::fs::remove_file(&output);
+        let log = self.directory.join("stderr.log");
         let mut command = self.command("run");
         command
             .args(["--regions", self.bug.package, "--json", "-o"])
@@ -196,10 +222,15 @@ impl<'a> Driver<'a> {
             .args(flags)
             .args(["--quiet", "--"])
             .arg(self.bug.trials.to_string())
-            .stderr(Stdio::null());
+            .stderr(std::fs::File::create(&log)?);
         let ended = process::run(&mut command, TIMEOUT)?;
         seen.megabytes = ended.megabytes.max(seen.megabytes);
         seen.late += u32::from(!ended.in_time);
+        // Silence is a result, nothing is none.
+        if ended.in_time && !output.exists() {
+            let said = std::fs::read_to_string(&log)?;
+            return Err(format!("{}: no result: {said}", self.bug.name).into());
+        }
         findings(&output)
     }
 }
@@ -249,5 +280,40 @@ impl Seen {
             writeln!(out, "- {kind}/{} {mode}: {line}", bug.name)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_renewed_and_counted() {
+        let row = |name: &str, found: &str| format!("| {name} | quiet | {found} | |\n");
+        let first = renewed(
+            "",
+            "buggy/oneshot_drop",
+            &row("buggy/oneshot_drop", "no"),
+            "",
+        );
+        let second = row("buggy/rusty_pool_join", "yes");
+        let other = "- buggy/rusty_pool_join quiet: `f`";
+        let both = renewed(&first, "buggy/rusty_pool_join", &second, other);
+        assert!(
+            both.contains("\n1 of 11 bugs are found, 0 of them"),
+            "{both}"
+        );
+        assert!(both.find("rusty_pool_join") < both.find("oneshot_drop") && both.contains(other));
+        let again = renewed(
+            &both,
+            "buggy/oneshot_drop",
+            &row("buggy/oneshot_drop", "yes"),
+            "",
+        );
+        assert!(
+            again.contains("\n2 of 11 bugs are found, 1 of them"),
+            "{again}"
+        );
+        assert_eq!(again.matches("oneshot_drop").count(), 1);
     }
 }

@@ -2,9 +2,9 @@
 //! quiet?
 //!
 //! * `cargo xtask corpus` builds the drivers of published bugs, runs them and keeps the table in
-//!   `docs/QUALITY.md` ([`drivers`]); with names, only those, and the table is only printed.
-//! * `cargo xtask corpus --suites` runs the test suites of well-tested crates with and without us
-//!   ([`suites`]).
+//!   `docs/QUALITY.md` ([`drivers`]); with names, only their rows.
+//! * `cargo xtask corpus --suites` runs the test suites of well-tested crates with and without us, and
+//!   renews their rows in the other table ([`suites`]).
 //! * `cargo xtask corpus --quick` is the part that CI runs: some drivers, which are in `tests/corpus`, and
 //!   what is sure about them.
 //!
@@ -114,6 +114,16 @@ fn findings(output: &Path) -> Result<Vec<Found>> {
         }
     }
     Ok(all)
+}
+
+/// The table that is kept behind the line that names it.
+fn kept(start: &str) -> Result<String> {
+    let text = std::fs::read_to_string("docs/QUALITY.md")?;
+    let (_, rest) = text
+        .split_once(start)
+        .ok_or("no table in docs/QUALITY.md")?;
+    let (table, _) = rest.split_once(END).ok_or("no end of the table")?;
+    Ok(table.to_owned())
 }
 
 /// Puts a table where people look for it, behind the line that names it.

@@ -8,6 +8,9 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// How long a command may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
 /// How a command ended.
 pub(super) struct Ended {
     /// Whether it ended by itself.
@@ -16,23 +19,36 @@ pub(super) struct Ended {
     pub(super) megabytes: u64,
 }
 
-/// Runs a command to its end, or to the end of the time it has.
+/// Runs a command to its end, or to the end of the time it has, and a little longer if it is asked to end.
 pub(super) fn run(command: &mut Command, limit: Duration) -> Result<Ended> {
     let started = Instant::now();
     let mut child = command.process_group(0).spawn()?;
-    let mut megabytes = 0;
+    let (mut megabytes, mut asked) = (0, false);
     let in_time = loop {
         megabytes = megabytes.max(memory(&child));
         if child.try_wait()?.is_some() {
-            break true;
+            break !asked;
         }
-        if started.elapsed() > limit {
+        if started.elapsed() > limit && !asked {
+            // What was recorded until now is checked.
+            ask(&child)?;
+            asked = true;
+        }
+        if started.elapsed() > limit + PATIENCE {
             break false;
         }
         std::thread::sleep(Duration::from_millis(20));
     };
     end(&mut child)?;
     Ok(Ended { in_time, megabytes })
+}
+
+/// Asks the command to end.
+fn ask(child: &Child) -> Result<()> {
+    let mut kill = Command::new("kill");
+    kill.args(["-TERM", &child.id().to_string()]);
+    kill.stderr(Stdio::null()).status()?;
+    Ok(())
 }
 
 /// Ends what is left of the group.

@@ -5,7 +5,7 @@
 //! they come to everybody. Unit and integration tests are run, examples in the documentation are not.
 
 use super::bugs::{SUITES, Suite};
-use super::{Found, copy, findings, keep, process};
+use super::{Found, copy, findings, keep, kept, process};
 use crate::Result;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,25 +27,32 @@ pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> 
         .filter(|suite| names.is_empty() || names.contains(&suite.package))
         .collect();
     let sources = fetch(&suites, &scratch.join("sources"))?;
-    let mut table = String::from(HEAD);
-    let mut high = String::new();
-    print!("{table}");
+    print!("{HEAD}");
     for suite in suites {
+        let mut found = String::new();
         let from = sources.get(suite.package).ok_or("not fetched")?;
         let directory = scratch.join(suite.package);
-        let row = one(atomsan, suite, from, &directory, &mut high);
+        let row = one(atomsan, suite, from, &directory, &mut found);
         if directory.is_dir() {
             std::fs::remove_dir_all(&directory)?;
         }
         let row = row?;
         print!("{row}");
-        table.push_str(&row);
-    }
-    writeln!(table, "\nFindings:\n\n{high}")?;
-    if names.is_empty() {
-        keep(START, &table)?;
+        keep(START, &renewed(&kept(START)?, suite.package, &row, &found))?;
     }
     Ok(())
+}
+
+/// The table with another row and other findings of a crate: suites take long, and are run one by one.
+fn renewed(table: &str, package: &str, row: &str, found: &str) -> String {
+    let others = |start: &str, own: &str| -> String {
+        let lines = table.lines().filter(|line| line.starts_with(start));
+        let lines = lines.filter(|line| !line.starts_with(own) && !HEAD.contains(line));
+        lines.map(|line| format!("{line}\n")).collect()
+    };
+    let rows = others("| ", &format!("| {package} |"));
+    let findings = others("- ", &format!("- {package},"));
+    format!("{HEAD}{rows}{row}\nFindings:\n\n{findings}{found}\n")
 }
 
 /// Where the sources of the newest versions are.
@@ -95,7 +102,7 @@ fn one(
     suite: &Suite,
     from: &Path,
     directory: &Path,
-    high: &mut String,
+    findings_of: &mut String,
 ) -> Result<String> {
     copy(from, directory)?;
     let manifest = directory.join("Cargo.toml");
@@ -133,7 +140,7 @@ fn one(
             suite.package
         );
         println!("{line}");
-        writeln!(high, "{line}")?;
+        writeln!(findings_of, "{line}")?;
     }
     let check = Check::read(&output)?;
     Ok(format!(
@@ -196,6 +203,7 @@ fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outco
         .args(&arguments)
         .current_dir(directory)
         .env_remove("CARGO_TARGET_DIR")
+        .env_remove("LD_LIBRARY_PATH")
         .env("CARGO_INCREMENTAL", "0")
         .stdin(Stdio::null());
     let log = directory.join("tests.log");
@@ -215,6 +223,7 @@ fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outco
         .arg("--no-run")
         .current_dir(directory)
         .env_remove("CARGO_TARGET_DIR")
+        .env_remove("LD_LIBRARY_PATH")
         .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::null())
         .status()?;
@@ -249,4 +258,21 @@ fn read(log: &str) -> Outcome {
         }
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_renewed_and_the_others_stay() {
+        let first = renewed("", "a", "| a | 1 |\n", "- a, high: f\n");
+        let both = renewed(&first, "b", "| b | 1 |\n", "");
+        let again = renewed(&both, "a", "| a | 2 |\n", "");
+        assert_eq!(
+            again,
+            format!("{HEAD}| b | 1 |\n| a | 2 |\n\nFindings:\n\n\n")
+        );
+        assert!(both.contains("| a | 1 |") && both.contains("- a, high: f"));
+    }
 }

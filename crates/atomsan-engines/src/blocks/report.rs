@@ -50,15 +50,17 @@ pub(super) fn one_var(
         true => theirs.found.spots.1,
     };
     let block = &ours.found.block;
-    let plain = |access| match access {
-        Access::Read => Op::Read(ours.var),
-        Access::Write => Op::Write(ours.var),
+    // Patterns are made of reads and writes, but to a person an atomic update is both.
+    let op = |spot: Spot, access| match (spot.op(ours.var), access) {
+        (op @ Op::AtomicRmw(_), _) => op,
+        (_, Access::Read) => Op::Read(ours.var),
+        (_, Access::Write) => Op::Write(ours.var),
     };
-    let other = plain(intruder.access);
+    let other = op(between, intruder.access);
     let anomaly = Anomaly::classify(
-        plain(block.first),
+        op(first, block.first),
         (other, other),
-        plain(block.second.unwrap_or(block.first)),
+        op(second, block.second.unwrap_or(block.first)),
         2,
     );
     let parts = [ours, theirs].map(|u| Part {

@@ -13,7 +13,7 @@
 
 use super::{Place, TOUCHED, Thread, Translator};
 use crate::file::Record;
-use crate::format::{GUARD, Kind};
+use crate::format::{COMPARED, GUARD, Kind};
 use crate::models::{Change, Family, Step};
 use atomsan_trace::{Op, SiteId, VarId};
 use std::ops::Range;
@@ -85,7 +85,13 @@ impl Translator {
         }
         match (family, record.kind) {
             (Some(family), Kind::AtomicRmw) => {
-                if let Some(change) = family.change(record.extra[0], record.extra[1]) {
+                let change = family.change(record.extra[0], record.extra[1]);
+                // A reader that found a writer takes itself back, and the writer may have gone.
+                let back = (Family::SpinRwLock, Some(Change::ReleaseShared));
+                if (family, change) == back && !self.holds(slot, record.subject) {
+                    return;
+                }
+                if let Some(change) = change {
                     self.change(slot, site, record.subject, change);
                 }
                 return;
@@ -127,7 +133,8 @@ impl Translator {
             Kind::AtomicRmw => Op::AtomicRmw,
             _ => Op::AtomicRmwFailed,
         };
-        self.access(slot, site, record.position, range, op);
+        let compares = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
+        self.access(slot, site, record.position, range, compares, op);
     }
 
     /// Threads wait for each other, start each other, or say something of themselves.
@@ -280,7 +287,9 @@ impl Translator {
             stack_end: stack.end,
             ..Thread::default()
         };
-        if record.kind == Kind::ThreadStart {
+        // The start of the thread may be forgotten, but not that somebody else had the stack before.
+        let before = self.stacks.insert(low, record.subject);
+        if record.kind == Kind::ThreadStart || before.is_some_and(|other| other != record.subject) {
             self.renew(&stack);
         }
         self.note_stack(slot, record.subject, &stack);

@@ -63,6 +63,7 @@ impl Translator {
         site: SiteId,
         position: u64,
         range: Range<u64>,
+        compares: bool,
         op: impl Fn(VarId) -> Op,
     ) {
         self.catch_up(slot);
@@ -94,7 +95,8 @@ impl Translator {
             if !checked {
                 return;
             }
-            looked_again = looked_again.or(look);
+            let decided = thread.decisions.step(op, site, compares);
+            looked_again = looked_again.or(look).or(decided);
             thread.arrive(batch);
             if op.is_atomic() && thread.touched.len() < TOUCHED {
                 thread.touched.push(var);

@@ -334,4 +334,5 @@
   filter();
   const asked = findings.findIndex((finding) => finding.fingerprint === location.hash.slice(1));
   if (asked >= 0) open(asked, false);
+  if (!findings.length && data.yields.length) view("yields");
 })();

@@ -388,6 +388,92 @@ fn refinement() {
     );
 }
 
+/// What a run is in the history, with what differs from run to run made the same.
+#[test]
+fn the_history_of_a_refinement() {
+    let out = tempfile::tempdir().unwrap();
+    compile(out.path(), &source("withdraw-wrong.c"));
+    let said = atomsan(out.path(), &["refine", "--trials=1", "--noise", "./prog"]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let history = fs::read_to_string(out.path().join("atomsan.spec.history")).unwrap();
+    let mut lines: Vec<serde_json::Value> = (history.lines())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    // Runs before the first that finds something are left out.
+    let found = |line: &serde_json::Value| line["removed"].get(0).is_some();
+    let first = lines.iter().position(found).unwrap();
+    lines.drain(1..first);
+    lines.truncate(3);
+    for line in &mut lines[1..] {
+        for (field, steady) in [
+            ("run", 1.into()),
+            ("at", "then".into()),
+            ("seconds", 1.into()),
+        ] {
+            line[field] = steady;
+        }
+        line["events"] = 1.into();
+        if let Some(removed) = line["removed"].get_mut(0) {
+            removed["file"] = "prog.c".into();
+            for field in ["engine", "status"] {
+                removed[field] = "either".into();
+            }
+        }
+    }
+    let pretty = serde_json::to_string_pretty(&lines).unwrap();
+    insta::assert_snapshot!("refine-history", pretty);
+}
+
+/// Ctrl-C in the middle of a run loses that run only.
+#[test]
+fn an_interrupted_refinement_goes_on() {
+    let out = tempfile::tempdir().unwrap();
+    let program = "#include <pthread.h>\n#include <unistd.h>\n#include <stdlib.h>\n\
+         static void *nothing(void *p) { return p; }\n\
+         int main(void) { pthread_t t; pthread_create(&t, 0, nothing, 0); pthread_join(t, 0);\n\
+         if (access(\"slow\", F_OK) == 0) { close(creat(\"started\", 0600)); sleep(60); } return 0; }\n";
+    compile(
+        out.path(),
+        &program.replace("#include <stdlib.h>", "#include <fcntl.h>"),
+    );
+    let refine = |trials: &str| {
+        let mut refine = command();
+        refine
+            .current_dir(out.path())
+            .args(["refine", trials, "./prog"]);
+        refine
+    };
+    let said: Said = refine("--trials=2").output().unwrap().into();
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    fs::write(out.path().join("slow"), "").unwrap();
+    let mut third = refine("--trials=3");
+    third.stderr(std::process::Stdio::piped());
+    // In a group of its own, as a shell does it.
+    std::os::unix::process::CommandExt::process_group(&mut third, 0);
+    let child = third.spawn().unwrap();
+    while !out.path().join("started").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let group = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process_group(group, rustix::process::Signal::INT).unwrap();
+    let said: Said = child.wait_with_output().unwrap().into();
+    assert_eq!(said.code, 130, "{}", said.stderr);
+    let message = "interrupted after 2 runs; the same command goes on";
+    assert!(said.stderr.contains(message), "{}", said.stderr);
+    fs::remove_file(out.path().join("slow")).unwrap();
+    let said: Said = refine("--trials=3").output().unwrap().into();
+    assert!(
+        said.stderr.contains("goes on after 2 runs"),
+        "{}",
+        said.stderr
+    );
+    assert!(
+        said.stderr.contains("run 3: nothing new, 3 of 3"),
+        "{}",
+        said.stderr
+    );
+}
+
 #[test]
 fn a_refinement_that_cannot_run_says_why() {
     let out = tempfile::tempdir().unwrap();

@@ -396,6 +396,17 @@ fn a_compiler_without_the_passes_is_used_as_a_sanitizer() {
 }
 
 #[test]
+fn a_compiler_that_dies_is_asked_for_less() {
+    let project = program(&simple(), &[]);
+    let dies = "*crate-name=probe*) ;; *scalarizer*) kill -ILL $$;;";
+    let rustc = odd_rustc(project.path(), "-nothing", dies);
+    let said = says(atomsan(project.path(), &["cargo", "run"]).env("RUSTC", &rustc));
+    let again = "accesses to such vectors there are not seen";
+    assert!(said.stderr.contains(again), "{}", said.stderr);
+    found(&said);
+}
+
+#[test]
 fn a_standard_library_that_is_not_known_is_said_and_it_goes_on() {
     let project = program(&simple(), &[]);
     let std = project.path().join("std");

@@ -111,6 +111,52 @@ fn a_run_in_every_format() {
     }
 }
 
+/// Yields and the interference density, for a person, for programs and as a map; and again without
+/// the program.
+#[test]
+fn yields_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("program");
+    let source = root().join("tests/programs/c/withdraw-wrong.c");
+    std::fs::copy(source, folder.path().join("prog.c")).unwrap();
+    let atomsan = |arguments: &[&str]| {
+        let mut command = command();
+        command.current_dir(folder.path());
+        command.env("XDG_CACHE_HOME", folder.path().join("cache"));
+        let output = command.args(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        (String::from_utf8(output.stdout).unwrap(), said)
+    };
+    atomsan(&["cc", "prog.c", "-o", "program"]);
+    let program = program.to_str().unwrap();
+    let yields = |more: &[&str]| atomsan(&[&["yields", "--noise"], more, &[program]].concat()).1;
+    // How often they are needed depends on the schedule.
+    let text = yields(&[]);
+    let steady: Vec<String> = (text.lines())
+        .map(|line| match line.rsplit_once(", ") {
+            Some((place, _)) if line.starts_with(' ') => place.to_owned(),
+            _ => line.to_owned(),
+        })
+        .collect();
+    insta::assert_snapshot!("yields", steady.join("\n"));
+    yields(&["--html", "-o", "page.html"]);
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>"));
+    yields(&["--json", "-o", "yields.json"]);
+    let json = std::fs::read_to_string(folder.path().join("yields.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(
+        json["engines"][0]["product"]
+            .as_str()
+            .unwrap()
+            .contains("prog.c:13"),
+        "{json}"
+    );
+    let (page, _) = atomsan(&["report", "--html"]);
+    assert!(page.contains("\"cooperative\":"), "the density is kept");
+}
+
 #[test]
 fn codes_are_explained() {
     let list = atomsan(&["explain"]);
