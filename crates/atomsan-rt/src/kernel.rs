@@ -682,12 +682,12 @@ fn any_transactions(first: &Actor) {
 
 #[test]
 fn transactions_are_in_the_order_of_their_accesses() {
-    explore_transactions(3000, || drop(run(any_transactions)));
+    explore_transactions(1500, || drop(run(any_transactions)));
 }
 
 #[test]
 fn transactions_whose_synchronisation_is_not_seen() {
-    explore_transactions(2000, || {
+    explore_transactions(900, || {
         run(|first| {
             let locks = Arc::new([Mutex::new(1), Mutex::new(2)]);
             let body = move |actor: &Actor| {
@@ -743,7 +743,7 @@ fn a_lock_that_is_held_from_one_transaction_to_the_next() {
 
 #[test]
 fn turns_make_no_circle() {
-    explore_transactions(1500, || {
+    explore_transactions(900, || {
         let links = run(|first| {
             let locks = Arc::new([0, 1].map(|number| RwLock::new(variable(number))));
             let body = move |actor: &Actor| {

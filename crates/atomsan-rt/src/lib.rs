@@ -16,6 +16,7 @@
 //! | [`thread`] | a thread's log, call stack and epochs |
 //! | [`shadow`] | a word for each 8 bytes of memory |
 //! | [`ownership`] | the order of accesses |
+//! | [`history`] | the transaction of an owner's last access |
 //! | [`sync`], `kernel` | the atomic words of all these, and the test under every kind of schedule |
 //! | [`hooks`], [`atomics`] | what the compilers call |
 //! | [`threads`], [`locks`], [`memory`] | what the program calls: libc's functions, interposed |
