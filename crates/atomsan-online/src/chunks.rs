@@ -202,23 +202,35 @@ impl Chunks {
         Ok(())
     }
 
-    /// The parts of the logs that belong to the transactions of a component. Those between two of a
-    /// slot belong to it as well, even if they have no edge of their own: the later of the two may
+    /// The parts of the logs that belong to the transactions of each component. Those between two of
+    /// a slot belong to it as well, even if they have no edge of their own: the later of the two may
     /// stand for what they did. Of what is not settled there is only the order.
-    pub(crate) fn parts(&self, live: &mut Live, places: &[Place]) -> io::Result<Vec<Part>> {
-        let mut places = places.to_vec();
-        places.sort_unstable();
-        let mut parts = Vec::new();
-        for of_slot in places.chunk_by(|one, other| one.slot == other.slot) {
-            let slot = of_slot[0].slot;
-            let clocks = of_slot[0].clock..=of_slot[of_slot.len() - 1].clock;
+    pub(crate) fn parts(
+        &self,
+        live: &mut Live,
+        components: &[Vec<Place>],
+    ) -> io::Result<Vec<Vec<Part>>> {
+        let mut ranges = Vec::new();
+        for (component, places) in components.iter().enumerate() {
+            let mut places = places.clone();
+            places.sort_unstable();
+            for of_slot in places.chunk_by(|one, other| one.slot == other.slot) {
+                let clocks = of_slot[0].clock..=of_slot[of_slot.len() - 1].clock;
+                ranges.push((of_slot[0].slot, Stretch::new(component, clocks)));
+            }
+        }
+        ranges.sort_by_key(|&(slot, _)| slot);
+        let mut parts: Vec<Vec<Part>> = components.iter().map(|_| Vec::new()).collect();
+        for of_slot in ranges.chunk_by(|one, other| one.0 == other.0) {
+            let slot = of_slot[0].0;
             let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) else {
                 continue;
             };
-            let mut walk = Walk::new(slot, clocks.clone());
+            let stretches = of_slot.iter().map(|(_, stretch)| stretch.clone());
+            let mut walk = Walk::new(slot, stretches.collect());
             for (index, chunk) in chunks.iter().enumerate() {
                 let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
-                if *clocks.end() < chunk.clock || end < *clocks.start() {
+                if !walk.wants(chunk.clock, end) {
                     walk.gap();
                     continue;
                 }
@@ -308,37 +320,80 @@ struct Use {
     both: u8,
 }
 
+/// Transactions of a slot that belong to a component, and its last part among those that are found.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    component: usize,
+    clocks: RangeInclusive<u64>,
+    /// The part that is being made, and the position of the last one in this transaction.
+    open: Option<usize>,
+    last: Option<u64>,
+}
+
+impl Stretch {
+    fn new(component: usize, clocks: RangeInclusive<u64>) -> Stretch {
+        Stretch {
+            component,
+            clocks,
+            open: None,
+            last: None,
+        }
+    }
+}
+
 /// A walk through some chunks of a log.
 pub(crate) struct Walk {
     slot: usize,
-    clocks: RangeInclusive<u64>,
+    stretches: Vec<Stretch>,
+    /// Those that the current transaction is in.
+    active: Vec<usize>,
     /// The functions that the thread is in, and its name: what a snapshot is made of.
     thread: [u64; 4],
     frames: Vec<[u64; 2]>,
     /// Whether the last chunk was walked through, so that the thread is known.
     goes_on: bool,
-    /// The transaction, and the position of its last part in `parts`.
-    clock: u64,
-    last: Option<u64>,
 }
 
 impl Walk {
-    pub(crate) fn new(slot: usize, clocks: RangeInclusive<u64>) -> Walk {
+    pub(crate) fn new(slot: usize, stretches: Vec<Stretch>) -> Walk {
         Walk {
             slot,
-            clocks,
+            stretches,
+            active: Vec::new(),
             thread: [0; 4],
             frames: Vec::new(),
             goes_on: false,
-            clock: 0,
-            last: None,
         }
+    }
+
+    /// Whether some of these transactions belong to a component.
+    fn wants(&self, from: u64, to: u64) -> bool {
+        let mut stretches = self.stretches.iter();
+        stretches.any(|stretch| *stretch.clocks.start() <= to && from <= *stretch.clocks.end())
     }
 
     /// A chunk is left out.
     fn gap(&mut self) {
         self.goes_on = false;
-        self.last = None;
+        self.stretches
+            .iter_mut()
+            .for_each(|stretch| stretch.last = None);
+    }
+
+    /// No part goes on here.
+    fn close(&mut self) {
+        for &active in &self.active {
+            self.stretches[active].open = None;
+        }
+    }
+
+    /// What follows belongs to this transaction.
+    fn enter(&mut self, clock: u64) {
+        self.close();
+        self.active.clear();
+        let active = self.stretches.iter().enumerate();
+        let active = active.filter(|(_, stretch)| stretch.clocks.contains(&clock));
+        self.active.extend(active.map(|(index, _)| index));
     }
 
     /// Starts with a snapshot.
@@ -387,7 +442,6 @@ impl Walk {
                 self.thread.copy_from_slice(&words[..4]);
                 self.thread[0] = first_word(Kind::Continue, 0, record.subject);
             }
-            Kind::Transaction => self.clock = record.subject,
             _ => {}
         }
     }
@@ -398,46 +452,55 @@ impl Walk {
         snapshot: &[u64],
         words: &[u64],
         is_settled: impl Fn(u64) -> bool,
-        parts: &mut Vec<Part>,
+        parts: &mut [Vec<Part>],
     ) {
         if !self.goes_on {
             self.start(snapshot);
         }
         self.goes_on = true;
-        self.clock = chunk.clock;
-        let mut open = None;
+        self.enter(chunk.clock);
         let mut at = 0;
         while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
-            let len = record.kind.words();
+            let words = &words[at..at + record.kind.words()];
+            at += words.len();
             if record.kind == Kind::Transaction {
-                open = None;
-                self.last = None;
-                self.follow(&record, &words[at..at + len]);
-                at += len;
+                self.enter(record.subject);
+                for stretch in &mut self.stretches {
+                    stretch.last = None;
+                }
                 continue;
             }
             if record.kind != Kind::Edge && !is_settled(record.position) {
                 // A part has no gaps.
-                open = None;
-            } else if self.clocks.contains(&self.clock) {
-                if open.is_none() {
-                    let snapshot = self.snapshot(usize::MAX);
-                    open = Some(parts.len());
-                    parts.push(Part {
-                        slot: self.slot,
-                        position: record.position,
-                        previous: self.last.unwrap_or(0),
-                        snapshot,
-                        words: Vec::new(),
-                    });
-                    self.last = Some(record.position);
-                }
-                if let Some(part) = open.and_then(|open| parts.get_mut(open)) {
-                    part.words.extend_from_slice(&words[at..at + len]);
-                }
+                self.close();
+            } else {
+                self.add(&record, words, parts);
             }
-            self.follow(&record, &words[at..at + len]);
-            at += len;
+            self.follow(&record, words);
+        }
+    }
+
+    /// Adds a record to the parts of all components that it belongs to.
+    fn add(&mut self, record: &Record, words: &[u64], parts: &mut [Vec<Part>]) {
+        for index in 0..self.active.len() {
+            let active = self.active[index];
+            let snapshot = match self.stretches[active].open {
+                None => self.snapshot(usize::MAX),
+                Some(_) => Vec::new(),
+            };
+            let stretch = &mut self.stretches[active];
+            let parts = &mut parts[stretch.component];
+            let open = *stretch.open.get_or_insert_with(|| {
+                parts.push(Part {
+                    slot: self.slot,
+                    position: record.position,
+                    previous: stretch.last.replace(record.position).unwrap_or(0),
+                    snapshot,
+                    words: Vec::new(),
+                });
+                parts.len() - 1
+            });
+            parts[open].words.extend_from_slice(words);
         }
     }
 }

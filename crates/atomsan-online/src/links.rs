@@ -21,7 +21,7 @@ use atomsan_engines::doublechecker::log::Tx;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW};
 use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 
 /// How many threads are remembered that were started, at least, before anybody asks for them.
@@ -38,11 +38,36 @@ pub(crate) struct Place {
     pub(crate) region: u16,
 }
 
+/// The transactions of a slot that are nodes, by their numbers.
+#[derive(Debug, Default)]
+struct Slot {
+    /// Most edges are from or to one of the last.
+    nodes: VecDeque<(u64, Tx)>,
+    /// All that is before this number is over, and all edges into that have been read.
+    settled: u64,
+}
+
+impl Slot {
+    /// The place of a number, or where it would be.
+    fn find(&self, clock: u64) -> Result<usize, usize> {
+        match self.nodes.back() {
+            Some(&(last, _)) if last > clock => self
+                .nodes
+                .binary_search_by_key(&clock, |&(number, _)| number),
+            Some(&(last, _)) if last == clock => Ok(self.nodes.len() - 1),
+            _ => Err(self.nodes.len()),
+        }
+    }
+
+    fn at(&self, place: usize) -> Option<Tx> {
+        self.nodes.get(place).map(|&(_, tx)| tx)
+    }
+}
+
 /// The graph, as far as the program has been followed.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    /// The transactions of each slot that are nodes, by their numbers.
-    slots: Vec<BTreeMap<u64, Tx>>,
+    slots: Vec<Slot>,
     /// Those that are not over.
     open: Vec<(Place, Tx)>,
     /// Transactions of each slot that may have no edge, and their regions.
@@ -67,7 +92,7 @@ impl Links {
         live.look_at_clocks()?;
         live.look()?;
         if self.slots.len() < live.slots() {
-            self.slots.resize_with(live.slots(), BTreeMap::default);
+            self.slots.resize_with(live.slots(), Slot::default);
             self.notes.resize_with(live.slots(), VecDeque::default);
         }
         let before = self.edges;
@@ -77,6 +102,9 @@ impl Links {
             }
         }
         self.close(|place| place.clock < live.clock(place.slot) + u64::from(place.region == 0));
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            slot.settled = live.clock(at);
+        }
         Ok(self.edges > before)
     }
 
@@ -144,16 +172,28 @@ impl Links {
 
     fn edge(&mut self, from: Place, to: Place) {
         self.edges += 1;
+        if self.is_unreachable(from) {
+            return;
+        }
         if let (Some(from), Some(to)) = (self.node(from), self.node(to)) {
             self.idg.edge(from, to);
         }
     }
 
+    /// Whether no edge leads to a transaction, nor to one before it in its slot, and none will: it is
+    /// in no cycle, whatever it leads to.
+    fn is_unreachable(&self, place: Place) -> bool {
+        self.slots.get(place.slot).is_none_or(|slot| {
+            place.clock < slot.settled && slot.nodes.front().is_none_or(|node| node.0 > place.clock)
+        })
+    }
+
     /// A transaction as a node.
     fn node(&mut self, place: Place) -> Option<Tx> {
-        if let Some(&tx) = self.slots.get(place.slot)?.get(&place.clock) {
-            return Some(tx);
-        }
+        let at = match self.slots.get(place.slot)?.find(place.clock) {
+            Ok(at) => return self.slots[place.slot].at(at),
+            Err(at) => at,
+        };
         self.count += 1;
         let region = place.region.checked_sub(1);
         let began = Occurrence {
@@ -172,14 +212,14 @@ impl Links {
         }
         self.places[tx.index()] = place;
         self.open.push((place, tx));
-        let nodes = &mut self.slots[place.slot];
-        if let Some((_, &before)) = nodes.range(..place.clock).next_back() {
+        let slot = &mut self.slots[place.slot];
+        if let Some(before) = at.checked_sub(1).and_then(|before| slot.at(before)) {
             self.idg.edge(before, tx);
         }
-        if let Some((_, &after)) = nodes.range(place.clock..).next() {
+        if let Some(after) = slot.at(at) {
             self.idg.edge(tx, after);
         }
-        nodes.insert(place.clock, tx);
+        slot.nodes.insert(at, (place.clock, tx));
         Some(tx)
     }
 
@@ -248,10 +288,10 @@ impl Links {
     /// their logs could be put in an order that never was. What comes from now on cannot be before
     /// anything that is forgotten.
     pub(crate) fn cut(&mut self) {
-        let nodes = self.slots.iter().flat_map(BTreeMap::values);
-        let all: Vec<Tx> = nodes.copied().collect();
+        let nodes = self.slots.iter().flat_map(|slot| &slot.nodes);
+        let all: Vec<Tx> = nodes.map(|&(_, tx)| tx).collect();
         self.idg.retire_all(&all);
-        self.slots.iter_mut().for_each(BTreeMap::clear);
+        self.slots.iter_mut().for_each(|slot| slot.nodes.clear());
         self.open.clear();
         self.idg.sweep(std::iter::empty());
     }
@@ -266,15 +306,15 @@ impl Links {
     /// Drops what can be in no cycle any more.
     pub(crate) fn sweep(&mut self) {
         self.idg.sweep(self.open.iter().map(|&(_, tx)| tx));
-        for nodes in &mut self.slots {
-            nodes.retain(|_, &mut tx| self.idg.get(tx).is_some());
+        for slot in &mut self.slots {
+            slot.nodes.retain(|&(_, tx)| self.idg.get(tx).is_some());
         }
     }
 
     /// Whether a slot has a transaction that may be in a cycle, up to this number. Later ones may get
     /// an edge that leads out of them at any time, and there is a way to them from that one.
     pub(crate) fn has_any(&self, slot: usize, until: u64) -> bool {
-        let nodes = self.slots.get(slot);
-        nodes.is_some_and(|nodes| nodes.range(..=until).next().is_some())
+        let first = self.slots.get(slot).and_then(|slot| slot.nodes.front());
+        first.is_some_and(|&(clock, _)| clock <= until)
     }
 }

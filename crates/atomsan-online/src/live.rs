@@ -170,8 +170,9 @@ impl Live {
     }
 
     fn look_at_entries(&mut self, mut look: impl FnMut(&mut Log, &[u8])) -> io::Result<()> {
-        self.buffer.resize(self.logs.len() * ENTRY_SIZE, 0);
-        let read = self.file.read_at(&mut self.buffer, SLOT_ENTRIES as u64)?;
+        let len = self.logs.len() * ENTRY_SIZE;
+        let buffer = start_of(&mut self.buffer, len);
+        let read = self.file.read_at(buffer, SLOT_ENTRIES as u64)?;
         let entries = self.buffer[..read].chunks_exact(ENTRY_SIZE);
         for (log, entry) in self.logs.iter_mut().zip(entries) {
             look(log, entry);
@@ -243,10 +244,10 @@ impl Live {
             let records = self.logs[slot].written.saturating_sub(chunk.position);
             (snapshot + records).min(room)
         };
-        self.buffer.resize(len as usize, 0);
         let start = chunk.offset + CHUNK_HEADER_SIZE as u64;
-        self.file.read_exact_at(&mut self.buffer, start)?;
-        let (before, records) = self.buffer.split_at(snapshot as usize);
+        let buffer = start_of(&mut self.buffer, len as usize);
+        self.file.read_exact_at(buffer, start)?;
+        let (before, records) = buffer.split_at(snapshot as usize);
         let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
         Ok((words(before), words(records)))
     }
@@ -352,11 +353,11 @@ impl Live {
             };
             let offset = log.read.wrapping_sub(log.first).wrapping_add(first_offset);
             let (start, len) = (log.read, end.saturating_sub(log.read));
-            self.buffer.resize(len as usize, 0);
-            self.file.read_exact_at(&mut self.buffer, offset)?;
+            let buffer = start_of(&mut self.buffer, len as usize);
+            self.file.read_exact_at(buffer, offset)?;
             let log = &mut self.logs[slot];
             log.start = start;
-            log.words.extend(self.buffer.chunks_exact(8).map(word));
+            log.words.extend(buffer.chunks_exact(8).map(word));
             log.read = end;
             if moved_on {
                 let next = self.word(chunk + CHUNK_NEXT)?;
@@ -427,6 +428,14 @@ impl Log {
 /// Where a call is.
 fn call_at(turn: u64) -> Option<u64> {
     (turn < CALLS_LEN as u64).then(|| CALLS as u64 + turn * CALL_SIZE as u64)
+}
+
+/// The start of a buffer, which does not get shorter: what it has is overwritten.
+fn start_of(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    &mut buffer[..len]
 }
 
 fn word(bytes: &[u8]) -> u64 {

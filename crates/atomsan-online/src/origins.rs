@@ -165,7 +165,7 @@ fn walk(
     mut visit: impl FnMut(&Walk, &Record, &[u64]),
 ) -> io::Result<Walk> {
     let (snapshot, words) = live.content(slot, chunk)?;
-    let mut walk = Walk::new(slot, 0..=0);
+    let mut walk = Walk::new(slot, Vec::new());
     walk.start(&snapshot);
     let mut at = 0;
     while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {

@@ -3,7 +3,7 @@
 
 use crate::chunks::{self, Chunks, Part};
 use crate::follow::{Kept, Options, engine};
-use crate::links::{Links, Place};
+use crate::links::Links;
 use crate::live::Live;
 use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
@@ -16,6 +16,8 @@ use std::io;
 
 /// How many transactions must have ended before components are looked for.
 const PATIENCE: usize = 256;
+/// How many components are read at once.
+const AT_ONCE: usize = 32;
 /// How many records a chunk has, about.
 const RECORDS: u64 = 4096;
 /// How many chunks may wait for the end of their transactions.
@@ -90,8 +92,11 @@ impl Single {
         options: &Options,
     ) -> io::Result<()> {
         let components = self.links.components();
-        for component in &components {
-            self.check_component(live, checker, options, component)?;
+        // Each chunk is read once for many of them.
+        for some in components.chunks(AT_ONCE) {
+            for parts in self.chunks.parts(live, some)? {
+                self.check_component(live, checker, options, parts)?;
+            }
         }
         let largest = components.iter().map(Vec::len).max();
         if largest > Some(options.component_limit) {
@@ -108,9 +113,9 @@ impl Single {
         live: &mut Live,
         checker: &mut Checker,
         options: &Options,
-        component: &[Place],
+        parts: Vec<Part>,
     ) -> io::Result<()> {
-        let parts = chunks::without_private(self.chunks.parts(live, component)?);
+        let parts = chunks::without_private(parts);
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
         self.links.spend(recording.len() / 64);
         self.records += recording.len() as u64 / 16;

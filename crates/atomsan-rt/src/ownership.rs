@@ -145,7 +145,7 @@ pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
 pub(crate) fn next_epoch(mine: u64) -> u64 {
     let next = mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH;
     if next & EPOCH == 0 {
-        next | BYTES + 1
+        next | (BYTES + 1)
     } else {
         next
     }
@@ -450,6 +450,18 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.see(address);
                 next
             }
+            READ_SHARED if bytes == 0 && is_order_only() => {
+                // Who has seen the word before it was locked said so before.
+                let locked =
+                    shadow.compare_exchange(word, LOCKED, Ordering::AcqRel, Ordering::Relaxed);
+                if locked.is_err() {
+                    continue;
+                }
+                thread.after_readers(address);
+                let next = owned(thread, state) | SHARED | ATOMIC;
+                shadow.store(next, Ordering::Release);
+                return Some(TAKEN);
+            }
             _ => {
                 order_after(thread, address, word, write);
                 let shared = if word == 0 { 0 } else { SHARED };
@@ -464,18 +476,14 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             if next & STATE == READ_SHARED {
                 thread.filter(address & !7, next, bytes);
             }
-            if word & STATE == READ_SHARED && atomic != 0 && is_order_only() {
-                // Who has seen the word before it was taken said so before.
-                thread.after_readers(address);
-                touch(thread, address, false);
-            }
+            thread.taken.set((address, word, next));
             return Some(taken(thread, word));
         }
     }
 }
 
 /// The thread reads a granule that has no owner and this word; whether it is still so. Where nobody
-/// locks the words of atomic operations, a writer that takes the granule after that sees it.
+/// locks the words of atomic operations, a writer that locks this one after that sees it.
 fn sees(thread: &Thread, shadow: &AtomicU64, address: usize, word: u64) -> bool {
     if !thread.see(address) || !is_order_only() || word & ATOMIC == 0 {
         return true;
@@ -544,23 +552,28 @@ fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
 /// comes next is after that. If `holds`, then nobody else can own it, unless a neighbour does.
 pub(crate) fn touch(thread: &Thread, address: usize, holds: bool) {
     let shadow = shadow::word(address);
-    let word = unlocked(shadow);
-    let is_own = slot_of(word) == thread.slot.get();
-    let next = match word & STATE {
-        READ_SHARED => {
-            thread.see(address);
+    loop {
+        let word = unlocked(shadow);
+        let next = match word & STATE {
+            READ_SHARED => {
+                thread.see(address);
+                return;
+            }
+            READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
+                owned(thread, word & STATE) | word & (SHARED | ATOMIC)
+            }
+            READ_EXCLUSIVE | WRITE_EXCLUSIVE if holds => {
+                own(thread, address, 0, true);
+                return;
+            }
+            _ => return,
+        };
+        if shadow
+            .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             return;
         }
-        READ_EXCLUSIVE | WRITE_EXCLUSIVE if is_own => {
-            owned(thread, word & STATE) | word & (SHARED | ATOMIC)
-        }
-        READ_EXCLUSIVE | WRITE_EXCLUSIVE if holds => word,
-        _ => return,
-    };
-    let renewed = is_own
-        && (shadow.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)).is_ok();
-    if holds && !renewed {
-        own(thread, address, 0, true);
     }
 }
 
@@ -698,6 +711,10 @@ pub(crate) fn atomic<R>(
     if next & STATE == READ_SHARED {
         thread.see(address);
     }
+    thread.taken.set(match outcome {
+        Outcome::Failed(_) => (address, word, next),
+        _ => (0, 0, 0),
+    });
     shadow.store(next, Ordering::Release);
     result
 }
@@ -723,14 +740,29 @@ fn atomic_unlogged<R>(
             && thread.is_after(slot_of(word), word & POSITION)
             && sees(thread, shadow, address, word)
     };
+    thread.taken.set((0, 0, 0));
     if !is_settled() {
         own(thread, address, 0, may_write);
     }
-    let (result, _) = perform();
+    let (result, outcome) = perform();
     if !is_settled() {
         own(thread, address, 0, may_write);
+    }
+    if !matches!(outcome, Outcome::Failed(_)) {
+        thread.taken.set((0, 0, 0));
     }
     result
+}
+
+/// The thread is going to wait for a lock after its attempt to take it has failed. That it has looked
+/// at the lock does not count, then: it is tried again. So the lock is still its holder's, who
+/// does not come after this thread when it lets go.
+pub(crate) fn take_back(thread: &Thread, address: usize) {
+    let (last, before, taken) = thread.taken.replace((0, 0, 0));
+    if last == address && thread.is_tabled() && before & EXCLUSIVE != 0 {
+        let shadow = shadow::word(address);
+        let _ = shadow.compare_exchange(taken, before, Ordering::AcqRel, Ordering::Relaxed);
+    }
 }
 
 /// An atomic operation that the program asked us not to look at: it has its place in the order,

@@ -125,6 +125,8 @@ pub(crate) struct Thread {
     stack_low: Cell<usize>,
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
+    /// The last granule that was taken by an attempt that failed, and its words before and after.
+    pub(crate) taken: Cell<(usize, u64, u64)>,
     filter: [Cell<Filtered>; FILTER],
     /// Positions that this thread is after, by slot; it is always after itself.
     pub(crate) known: [Cell<u64>; SLOTS + 1],
@@ -688,15 +690,12 @@ impl Thread {
         if !self.tabled.get() {
             return self.after_everybody();
         }
-        for slot in 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
-            let reader = SLOT_TABLE[slot].load(Ordering::Acquire);
+        let highest = HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        for (slot, reader) in SLOT_TABLE[..=highest].iter().enumerate() {
             // SAFETY: records are never given back; what is read of it is atomic.
-            let Some(seen) = (unsafe { reader.as_ref() }).map(|reader| reader.seen_at(address))
-            else {
-                continue;
-            };
-            let epoch = seen.load(Ordering::Acquire);
-            if epoch != 0 {
+            let reader = unsafe { reader.load(Ordering::Acquire).as_ref() };
+            let seen = reader.map(|reader| reader.seen_at(address).load(Ordering::Acquire));
+            if let Some(epoch) = seen.filter(|&epoch| epoch != 0) {
                 self.after_epoch(slot as u32, epoch);
             }
         }
@@ -727,10 +726,9 @@ impl Thread {
     ) -> Option<Source> {
         let other = SLOT_TABLE.get(slot as usize)?.load(Ordering::Acquire);
         // SAFETY: records are never given back; a history is made of atomic words.
-        let history = unsafe { &raw const (*other.as_ref()?).history };
+        let history = unsafe { &other.as_ref()?.history };
         let now = recording::slot_entry(slot, entry::CLOCK).load(Ordering::Acquire);
-        // SAFETY: as above.
-        find(unsafe { &*history }, self.linked(slot)?.get(), now)
+        find(history, self.linked(slot)?.get(), now)
     }
 
     /// The last transaction of a slot that this thread is after.

@@ -30,6 +30,9 @@ const SCOPE_WORDS: usize = 4;
 #[unsafe(no_mangle)]
 extern "C" fn atomsan_wrap_before(what: u32, first: usize, second: usize, pc: u64) {
     match what {
+        wrap::LOCK | wrap::READ | wrap::WRITE => {
+            record(|thread| ownership::take_back(thread, first));
+        }
         wrap::WAIT => step(Kind::Wait, second, pc),
         wrap::BARRIER => pass(Kind::Arrive, first, pc),
         wrap::PARK => record(|thread| thread.append_step(Kind::Wait, parking_place(thread), pc)),

@@ -85,7 +85,13 @@ impl Translator {
         }
         match (family, record.kind) {
             (Some(family), Kind::AtomicRmw) => {
-                if let Some(change) = family.change(record.extra[0], record.extra[1]) {
+                let change = family.change(record.extra[0], record.extra[1]);
+                // A reader that found a writer takes itself back, and the writer may have gone.
+                let back = (Family::SpinRwLock, Some(Change::ReleaseShared));
+                if (family, change) == back && !self.holds(slot, record.subject) {
+                    return;
+                }
+                if let Some(change) = change {
                     self.change(slot, site, record.subject, change);
                 }
                 return;

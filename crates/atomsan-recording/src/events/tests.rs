@@ -4,18 +4,32 @@ use super::Translator;
 use crate::Options;
 use crate::cells::Cells;
 use crate::file::tests::Builder;
-use crate::format::{Kind, first_word, second_word};
+use crate::format::{ADDED, Kind, first_word, second_word};
 use crate::order::Order;
 use crate::symbols::Symbols;
-use atomsan_trace::{LockId, Op};
+use atomsan_trace::{LockId, Op, ThreadId};
 
 /// The operations of one thread that a recording becomes, calls left out; each record is a kind, a
 /// subject and a program counter.
 fn operations(places: &[(u64, &str, &[&str])], records: &[(Kind, u64, u64)]) -> Vec<Op> {
+    let words = |&(kind, subject, pc)| vec![first_word(kind, 0, subject), second_word(0, pc)];
+    let records: Vec<_> = records.iter().map(words).collect();
+    operations_of(places, &records)
+}
+
+/// The same of records as they are. Another thread looks at what they are about.
+fn operations_of(places: &[(u64, &str, &[&str])], records: &[Vec<u64>]) -> Vec<Op> {
     let mut builder = Builder::default();
     builder.push(0, &[first_word(Kind::ThreadStart, 0, 1), 0, 0, 0]);
-    for &(kind, subject, pc) in records {
-        builder.push(0, &[first_word(kind, 0, subject), second_word(0, pc)]);
+    builder.push(1, &[first_word(Kind::ThreadStart, 0, 2), 0, 0, 0]);
+    let look = [
+        first_word(Kind::AtomicLoad, 8, 0x1000),
+        second_word(0, 1),
+        0,
+    ];
+    builder.push(1, &look);
+    for record in records {
+        builder.push(0, record);
     }
     let recording = builder.build();
     let (symbols, cells) = (Symbols::of_places(places), Cells::new(&recording));
@@ -24,7 +38,8 @@ fn operations(places: &[(u64, &str, &[&str])], records: &[(Kind, u64, u64)]) -> 
         translator.record(slot, &record);
     }
     let events = translator.take().events;
-    let operations = events.iter().map(|event| event.op);
+    let operations = events.iter().filter(|event| event.thread == ThreadId(0));
+    let operations = operations.map(|event| event.op);
     operations
         .filter(|op| !matches!(op, Op::Enter(_) | Op::Exit(_)))
         .collect()
@@ -116,4 +131,25 @@ fn a_lock_that_is_given_up_while_waiting() {
     let lock = LockId(0);
     let all = [Op::Acquire(lock), Op::Wait(lock), Op::Woken(lock)];
     assert_eq!(operations(&places, &held), all);
+}
+
+/// A reader of a lock that spins adds itself, finds a writer and takes itself back, when the writer may
+/// have let go.
+#[test]
+fn a_reader_that_takes_itself_back() {
+    let places: [(u64, &str, &[&str]); 1] = [(
+        1,
+        "/home/user/.cargo/registry/src/spin/rwlock.rs",
+        &["spin::rwlock::RwLock"],
+    )];
+    let change = |before: u64, after: u64| {
+        let first = first_word(Kind::AtomicRmw, 8, 0x1000);
+        vec![first, second_word(ADDED, 1), before, after]
+    };
+    let attempts = [change(1, 5), change(4, 0)];
+    assert_eq!(operations_of(&places, &attempts), []);
+    let reads = [&attempts[..], &[change(0, 4), change(4, 0)]].concat();
+    let lock = LockId(0);
+    let read = [Op::AcquireShared(lock), Op::ReleaseShared(lock)];
+    assert_eq!(operations_of(&places, &reads), read);
 }

@@ -3,7 +3,7 @@
 use crate::support::{command, root};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 const SETS: &str = "tests/programs/engines/sets.c";
 
@@ -106,13 +106,35 @@ fn yields_of_a_program_are_lines() {
     assert_eq!(copper(&["--yields", written]), Some(0));
 }
 
-/// What a function does to an object that only its thread can reach interests nobody.
+/// What escape analysis and thread periods are made of is in the events: allocations, starts, joins,
+/// barriers, and accesses by more than one thread.
 #[test]
-fn objects_of_a_program_escape() {
+fn lives_of_objects_and_threads() {
     let out = tempfile::tempdir().unwrap();
-    let program = build(out.path());
-    let make = "make".to_owned();
-    assert!(!functions(&program, &["--engine", "reduction"]).contains(&make));
-    let without = ["--engine", "reduction", "--without", "escape"];
-    assert!(functions(&program, &without).contains(&make));
+    let count = |source: &str, what: &str| -> u64 {
+        let (program, trace) = (out.path().join("program"), out.path().join("run.atrace"));
+        let run =
+            |command: &mut Command| assert!(command.output().unwrap().status.code().is_some());
+        run(command().args(["cc", "-O1", source, "-o"]).arg(&program));
+        run(command()
+            .args(["run", "--save-trace"])
+            .args([&trace, &program]));
+        let stats = command().arg("stats").arg(&trace).output().unwrap();
+        let stats = String::from_utf8(stats.stdout).unwrap();
+        let line = stats.lines().find(|line| line.ends_with(what));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number
+            .unwrap_or_else(|| panic!("{what}: {stats}"))
+            .replace(',', "")
+            .parse()
+            .unwrap()
+    };
+    // The three that threads share.
+    assert_eq!(count(SETS, "  allocations"), 3);
+    assert_eq!(count(SETS, "  forks"), 2);
+    assert_eq!(count(SETS, "  joins"), 2);
+    assert_eq!(
+        count("tests/programs/c/withdraw-wrong.c", "  barrier arrivals"),
+        2
+    );
 }

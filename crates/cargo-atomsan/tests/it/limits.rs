@@ -64,6 +64,7 @@ fn without_addresses_the_program_is_unharmed() {
         .args(["-c", "ulimit -v 40000; exec \"$0\""])
         .arg(&program)
         .env("TMPDIR", directory.path())
+        .env_remove("LD_LIBRARY_PATH")
         .output()
         .unwrap();
     let said = stderr(&output);
@@ -175,6 +176,7 @@ fn a_crash_that_nobody_watched_can_be_checked_later() {
     let run = || {
         let mut run = Command::new(&program);
         run.env("TMPDIR", directory.path())
+            .env_remove("LD_LIBRARY_PATH")
             .env("ATOMSAN_NOISE", "16");
         run
     };

@@ -40,12 +40,15 @@ fn expected(source: &Path) -> Option<(Found, Option<String>)> {
     let line = text
         .lines()
         .find_map(|line| Some(line.split_once("finding: ")?.1.to_owned()))?;
-    let mut words = line.split_whitespace();
-    let function = words.next().unwrap().to_owned();
-    let mut number = || words.next().unwrap().parse().unwrap();
-    let lines = [number(), number()];
-    // The end of a comment is no rank.
-    let rank = words.next().filter(|word| *word != "*/");
+    // The end of a comment is no rank, and a function may have spaces in its name.
+    let mut words: Vec<&str> = line.split_whitespace().collect();
+    words.pop_if(|word| *word == "*/");
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let rank = words.pop_if(|word| !is_number(word));
+    let mut number = || words.pop().unwrap().parse().unwrap();
+    let second = number();
+    let lines = [number(), second];
+    let function = words.join(" ");
     Some(((function, lines), rank.map(str::to_owned)))
 }
 

@@ -150,7 +150,7 @@ fn yields_in_every_format() {
         json["engines"][0]["product"]
             .as_str()
             .unwrap()
-            .contains("prog.c:14"),
+            .contains("prog.c:13"),
         "{json}"
     );
     let (page, _) = atomsan(&["report", "--html"]);
