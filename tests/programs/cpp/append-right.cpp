@@ -1,3 +1,4 @@
+// flags: -std=c++17
 // Asks how long the other string is and copies it while nobody can change it.
 #include <mutex>
 #include <string>
