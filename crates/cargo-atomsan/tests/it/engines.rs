@@ -138,3 +138,14 @@ fn lives_of_objects_and_threads() {
         2
     );
 }
+
+/// What a function does to an object that only its thread can reach interests nobody.
+#[test]
+fn objects_of_a_program_escape() {
+    let out = tempfile::tempdir().unwrap();
+    let program = build(out.path());
+    let make = "make".to_owned();
+    assert!(!functions(&program, &["--engine", "reduction"]).contains(&make));
+    let without = ["--engine", "reduction", "--without", "escape"];
+    assert!(functions(&program, &without).contains(&make));
+}

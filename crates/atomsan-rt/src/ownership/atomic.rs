@@ -1,0 +1,192 @@
+//! Atomic operations, which are performed while their granule is locked, so that their records are in the
+//! order in which they took effect; in a first run, which has no records, an owner needs no lock.
+
+use super::{
+    ATOMIC, EPOCH, EXCLUSIVE, LOCKED, POSITION, READ_EXCLUSIVE, READ_SHARED, SHARED, SLOT, STATE,
+    WRITE_EXCLUSIVE, is_order_only, look_where, order_after, own, owned, read_shared, sees,
+    slot_of, taken, unlocked,
+};
+use crate::format::{COMPARED, Kind, first_word, second_word};
+use crate::shadow;
+use crate::sync::AtomicU64;
+use crate::thread::{LastLoad, Thread};
+use core::sync::atomic::Ordering;
+
+/// What an atomic operation did.
+#[derive(Clone, Copy)]
+pub(crate) enum Outcome {
+    /// Loaded this.
+    Load(u64),
+    /// Stored this.
+    Store(u64),
+    /// Replaced the first by the second, by an operation with this detail.
+    Rmw(u64, u64, u16),
+    /// Replaced the first by the second because the first was there.
+    Swapped(u64, u64),
+    /// Expected something else than this.
+    Failed(u64),
+}
+
+/// An atomic operation: `perform` runs while the granule is locked, and what it did is logged
+/// before anybody else gets at the granule. `may_write` says whether it can change memory.
+#[inline]
+pub(crate) fn atomic<R>(
+    thread: &Thread,
+    address: usize,
+    size: usize,
+    may_write: bool,
+    pc: u64,
+    perform: impl FnOnce() -> (R, Outcome),
+) -> R {
+    let shadow = shadow::word(address);
+    if is_order_only() {
+        return atomic_unlogged(thread, shadow, address, may_write, perform);
+    }
+    look_where(thread, address, pc);
+    let word = lock(shadow);
+    order_after(thread, address, word, may_write);
+    let (result, outcome) = perform();
+    let (first, second) = (
+        first_word(Kind::AtomicLoad, size as u8, address as u64),
+        second_word(taken(thread, word), pc),
+    );
+    let kind = |kind: Kind| first & !(0xff << 56) | (kind as u64) << 56;
+    let next = |thread: &Thread, wrote: bool| {
+        let shared = match word & STATE {
+            0 => 0,
+            READ_SHARED => SHARED,
+            _ if slot_of(word) == thread.slot.get() => word & SHARED,
+            _ => SHARED,
+        };
+        let word = match word & STATE {
+            _ if wrote => owned(thread, WRITE_EXCLUSIVE) | shared,
+            READ_SHARED => word,
+            WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
+                owned(thread, WRITE_EXCLUSIVE) | shared
+            }
+            READ_EXCLUSIVE if slot_of(word) != thread.slot.get() => read_shared(thread, word),
+            _ => owned(thread, READ_EXCLUSIVE) | shared,
+        };
+        word | ATOMIC
+    };
+    let wrote = match outcome {
+        Outcome::Load(value) => {
+            // A thread that spins would otherwise fill the log.
+            let load = |word| LastLoad {
+                address,
+                pc,
+                value,
+                word,
+                mine: thread.mine.get(),
+                cursor: thread.position(),
+            };
+            if !thread.repeats(load(word)) {
+                thread.append_atomic([first, second, value]);
+                thread.next_epoch();
+                thread.remember(load(next(thread, false)));
+            }
+            false
+        }
+        Outcome::Store(value) => {
+            thread.append_atomic([kind(Kind::AtomicStore), second, value]);
+            true
+        }
+        Outcome::Rmw(before, after, detail) => {
+            let second = second | second_word(detail, 0);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
+            true
+        }
+        Outcome::Swapped(before, after) => {
+            let second = second | second_word(COMPARED, 0);
+            thread.append_atomic([kind(Kind::AtomicRmw), second, before, after]);
+            true
+        }
+        Outcome::Failed(value) => {
+            thread.append_atomic([kind(Kind::AtomicRmwFailed), second, value]);
+            false
+        }
+    };
+    thread.next_epoch();
+    let next = next(thread, wrote);
+    if next & STATE == READ_SHARED {
+        thread.see(address);
+    }
+    thread.taken.set(match outcome {
+        Outcome::Failed(_) => (address, word, next),
+        _ => (0, 0, 0),
+    });
+    shadow.store(next, Ordering::Release);
+    result
+}
+
+/// The same where no accesses are logged. The owner needs no lock: if the word is still its own when
+/// the operation has been performed, then nobody else's operation has been performed before it. If
+/// not, both come after each other, which is imprecise and not wrong.
+fn atomic_unlogged<R>(
+    thread: &Thread,
+    shadow: &AtomicU64,
+    address: usize,
+    may_write: bool,
+    perform: impl FnOnce() -> (R, Outcome),
+) -> R {
+    let mask = if may_write { STATE } else { EXCLUSIVE } | SLOT | ATOMIC | EPOCH;
+    let is_settled = || {
+        let word = shadow.load(Ordering::Acquire);
+        if (word ^ thread.mine.get() ^ ATOMIC) & mask == 0 {
+            return true;
+        }
+        let shared = word & (STATE | ATOMIC) == READ_SHARED | ATOMIC && !may_write;
+        shared
+            && thread.is_after(slot_of(word), word & POSITION)
+            && sees(thread, shadow, address, word)
+    };
+    thread.taken.set((0, 0, 0));
+    if !is_settled() {
+        own(thread, address, 0, may_write);
+    }
+    let (result, outcome) = perform();
+    if !is_settled() {
+        own(thread, address, 0, may_write);
+    }
+    if !matches!(outcome, Outcome::Failed(_)) {
+        thread.taken.set((0, 0, 0));
+    }
+    result
+}
+
+/// The thread is going to wait for a lock after its attempt to take it has failed. That it has looked
+/// at the lock does not count, then: it is tried again. So the lock is still its holder's, who
+/// does not come after this thread when it lets go.
+pub(crate) fn take_back(thread: &Thread, address: usize) {
+    let (last, before, taken) = thread.taken.replace((0, 0, 0));
+    if last == address && thread.is_tabled() && before & EXCLUSIVE != 0 {
+        let shadow = shadow::word(address);
+        let _ = shadow.compare_exchange(taken, before, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+/// An atomic operation that the program asked us not to look at: it has its place in the order,
+/// because others may rely on that, and no record.
+pub(crate) fn unseen_atomic<R>(thread: &Thread, address: usize, perform: impl FnOnce() -> R) -> R {
+    let shadow = shadow::word(address);
+    order_after(thread, address, lock(shadow), true);
+    let result = perform();
+    shadow.store(owned(thread, WRITE_EXCLUSIVE) | ATOMIC, Ordering::Release);
+    result
+}
+
+fn lock(shadow: &AtomicU64) -> u64 {
+    loop {
+        let word = unlocked(shadow);
+        if word == LOCKED {
+            // Nobody gave it back: it is ours now, and nothing is known about the granule.
+            return 0;
+        }
+        if shadow
+            .compare_exchange(word, LOCKED, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            return word;
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What a thread writes down: records into its log, after the entries of the functions they happen in,
+//! and edges between transactions into a log of their own.
+//!
+//! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, so
+//! that the chunks before it can be forgotten.
+
+use super::{FORK_FRAMES, FRAMES, SNAPSHOT, Thread};
+use crate::format::{Kind, LOW, entry, first_word, second_word};
+use crate::{log, ownership};
+
+impl Thread {
+    /// Appends a record, after the entries of the functions it happens in.
+    #[inline(always)]
+    pub(crate) fn append<const N: usize>(&self, words: [u64; N]) {
+        if self.silent.get() {
+            return;
+        }
+        if self.tabled.get() {
+            self.mark();
+        }
+        if self.logged.get() != self.depth() {
+            self.log_frames();
+        }
+        self.write(words);
+    }
+
+    /// Appends where something was allocated or initialised, which is wanted for its name.
+    pub(crate) fn append_origin<const N: usize>(&self, words: [u64; N]) {
+        self.append(words);
+        self.log.has_origin();
+    }
+
+    /// Appends the record of an access, which belongs to the epoch.
+    #[inline(always)]
+    pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
+        if !self.silent.get() {
+            self.used.set(true);
+            self.append(words);
+        }
+    }
+
+    /// Appends the record of an atomic operation, which has an epoch of its own.
+    #[inline(always)]
+    pub(crate) fn append_atomic<const N: usize>(&self, words: [u64; N]) {
+        if !self.silent.get() {
+            self.append(words);
+        }
+    }
+
+    /// Appends the name of a thread, which is wanted even if nothing else of the log is.
+    pub(crate) fn append_name(&self, words: [u64; 4]) {
+        if self.tabled.get() && !self.silent.get() {
+            self.write_link(words);
+        }
+        self.append(words);
+    }
+
+    /// Something happens at a place: if that is outside of regions, it may be in one that is inlined
+    /// there.
+    #[inline(always)]
+    pub(crate) fn look_where(&self, pc: u64) {
+        if self.tabled.get() && !self.is_inside() {
+            self.pass_place(pc & LOW);
+        }
+    }
+
+    /// Appends the record of something that ends the epoch.
+    #[inline(always)]
+    pub(crate) fn append_step(&self, kind: Kind, subject: u64, pc: u64) {
+        if self.tabled.get() {
+            return self.append_boundary(kind, subject, pc);
+        }
+        self.append([first_word(kind, 0, subject), second_word(0, pc)]);
+        self.next_epoch();
+    }
+
+    /// The same where it may be the end or the beginning of a transaction.
+    fn append_boundary(&self, kind: Kind, subject: u64, pc: u64) {
+        let before = self.mine.get();
+        self.look_where(pc);
+        if log::lets_go(kind) || log::is_at_a_word(kind) && self.mine.get() != before {
+            ownership::touch(self, subject as usize, kind == Kind::Release);
+        }
+        if kind == Kind::Begin {
+            self.begin_block(subject, 0);
+        }
+        if kind == Kind::Fork && !self.silent.get() {
+            self.write_fork(subject, pc);
+        }
+        self.append([first_word(kind, 0, subject), second_word(0, pc)]);
+        self.next_epoch();
+        if log::splits(kind) {
+            self.split();
+        } else if kind == Kind::End {
+            self.end_block();
+        }
+    }
+
+    /// Says where a thread is started, and by which calls, which is wanted even if nothing else of
+    /// the log is.
+    fn write_fork(&self, number: u64, pc: u64) {
+        let depth = self.depth();
+        for frame in &self.frames[depth.saturating_sub(FORK_FRAMES)..depth] {
+            self.write_link(self.entered(frame.get()));
+        }
+        self.write_link([first_word(Kind::Fork, 0, number), second_word(0, pc)]);
+    }
+
+    /// Writes a record to the log.
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(&self, words: [u64; N]) {
+        self.log.write(words, || {
+            let fields = (entry::POSITION, entry::FIRST_CHUNK);
+            let clock = self.position.clock();
+            (self.log).next_chunk(self.slot.get(), fields, clock, |start| self.snapshot(start))
+        });
+    }
+
+    /// Writes a record of an edge between transactions.
+    pub(crate) fn write_link<const N: usize>(&self, words: [u64; N]) {
+        #[cfg(test)]
+        if crate::kernel::notes_link(self.slot.get(), &words) {
+            return;
+        }
+        self.links.write(words, || {
+            let fields = (entry::LINKS_POSITION, entry::LINKS_CHUNK);
+            self.links.next_chunk(self.slot.get(), fields, 0, |_| 0)
+        });
+    }
+
+    /// Writes a snapshot to the start of a chunk: what a reader must know that has nothing of what
+    /// was before. How many bytes it has.
+    fn snapshot(&self, start: usize) -> usize {
+        let mut at = start;
+        let mut write = |words: &[u64]| {
+            for word in words {
+                // SAFETY: a snapshot is much smaller than a chunk, which belongs to this thread.
+                unsafe { (at as *mut u64).write(*word) };
+                at += 8;
+            }
+        };
+        let (low, high) = (self.stack_low.get(), self.stack_high.get());
+        let number = first_word(Kind::Continue, 0, self.number.get());
+        write(&[number, 0, low as u64, (high - low) as u64]);
+        let logged = self.logged.get().min(FRAMES);
+        let unnamed = logged.saturating_sub(2 * SNAPSHOT);
+        let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
+        for frame in outer {
+            let frame = frame.get();
+            write(&self.entered(frame));
+        }
+        if unnamed > 0 {
+            write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
+        }
+        for frame in &inner[unnamed..] {
+            let frame = frame.get();
+            write(&self.entered(frame));
+        }
+        at - start
+    }
+}
