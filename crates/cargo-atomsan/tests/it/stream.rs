@@ -130,11 +130,7 @@ fn yields_of_a_running_program() {
     let found = at("other threads matter").unwrap_or_else(|| panic!("{}", said.stderr));
     let all = at("yields inferred").or(at("yield inferred")).unwrap();
     assert!(found < all, "{}", said.stderr);
-    assert!(
-        at("server.c:14 in withdraw").is_some(),
-        "{}",
-        said.stderr
-    );
+    assert!(at("server.c:14 in withdraw").is_some(), "{}", said.stderr);
     let density = at("interference density:").unwrap();
     let row: Vec<&str> = lines[density + 2].split_whitespace().collect();
     assert_eq!(row[0], "3", "three threads: {row:?}");
