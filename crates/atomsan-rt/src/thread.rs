@@ -6,8 +6,8 @@
 //! never given back; a thread that starts may take over the slot of one that has ended, and then
 //! starts after it.
 //!
-//! Its calls are in [`frames`], what it writes in [`append`], and what it orders itself after in
-//! [`after`].
+//! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`again`], and
+//! what it orders itself after in [`after`].
 //!
 //! # Epochs
 //!
@@ -22,6 +22,7 @@
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
 mod after;
+mod again;
 mod append;
 mod frames;
 
@@ -30,6 +31,7 @@ use crate::history::History;
 use crate::log::Log;
 use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
+pub(crate) use again::count_edge;
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
@@ -127,6 +129,8 @@ pub(crate) struct Thread {
     pub(crate) seen: [AtomicU32; SEEN],
     /// The last transactions.
     pub(crate) history: History,
+    /// The position at which the log may start again.
+    due: Cell<u64>,
     /// What the first frame is compared with.
     bottom: Cell<Frame>,
     frames: [Cell<Frame>; FRAMES],
@@ -322,6 +326,8 @@ impl Thread {
         recording::prepare_slot(self.slot.get() as usize);
         self.find_entry();
         self.log.start_over();
+        self.due.set(0);
+        again::forget_edges();
         self.links.start_over();
         self.position.forget_calls();
         self.logged.set(0);
