@@ -161,6 +161,15 @@ pub(crate) fn epoch_of(word: u64) -> u32 {
     ((word & EPOCH) >> EPOCH.trailing_zeros()) as u32
 }
 
+/// How the words of granules without an owner begin that name a slot, and what those are smaller than
+/// that name a position up to this one; or any, if there is none. Those that atomic operations have
+/// touched are never smaller.
+pub(crate) fn settled(slot: u32, after: Option<u64>) -> (usize, u64) {
+    let beginning = READ_SHARED | u64::from(slot) << 48;
+    let end = after.map_or(ATOMIC, |position| (position + 1).min(ATOMIC));
+    ((beginning >> 48) as usize, beginning + end)
+}
+
 /// The word of a granule that belongs to the thread, with nothing logged.
 #[inline(always)]
 fn owned(thread: &Thread, state: u64) -> u64 {

@@ -197,6 +197,7 @@ impl Thread {
         };
         if known.get() < clock & LOW {
             known.set(clock & LOW);
+            self.settle(slot, clock & LOW);
             self.write_edge(slot, clock);
         }
     }
