@@ -88,9 +88,9 @@ macro_rules! fast {
                 "jne 2f",
                 "ret",
                 "2:",
+                "mov rsi, qword ptr fs:[rax + 8]",
                 ".if {write}",
                 ".else",
-                "mov rsi, qword ptr fs:[rax + 8]",
                 "mov r8, qword ptr fs:[rax + 16]",
                 "xor rdx, rsi",
                 "mov rcx, rdx",
@@ -110,7 +110,7 @@ macro_rules! fast {
                 "jne 3f",
                 "movabs rcx, {epoch}",
                 "and rcx, rdx",
-                "xor rdx, qword ptr fs:[rax + 8]",
+                "xor rdx, rsi",
                 "xor rdx, rcx",
                 "mov qword ptr [r9], rdx",
                 "ret",
@@ -224,13 +224,17 @@ exported! {
 }
 
 extern "C-unwind" fn func_exit() {
-    if let Some(thread) = thread::current() {
+    if let Some(thread) = thread::current()
+        && !thread.exits_again()
+    {
         thread.exit();
     }
 }
 
 extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
-    if let Some(thread) = thread::current() {
+    if let Some(thread) = thread::current()
+        && !thread.enters_again(call, function, stack)
+    {
         thread.enter(call, function, stack);
     }
 }

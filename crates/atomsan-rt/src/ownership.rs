@@ -49,7 +49,7 @@ use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
 use crate::thread::Thread;
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const LOCKED: u64 = 1;
 const EXCLUSIVE: u64 = 1 << 63;
@@ -498,11 +498,11 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
 /// The thread reads a granule that has no owner and this word; whether it is still so. Where nobody
 /// locks the words of atomic operations, a writer that locks this one after that sees it.
 fn sees(thread: &Thread, shadow: &AtomicU64, address: usize, word: u64) -> bool {
-    if !thread.see(address) || !is_order_only() || word & ATOMIC == 0 {
+    if !is_order_only() || word & ATOMIC == 0 {
+        thread.see(address);
         return true;
     }
-    fence(Ordering::SeqCst);
-    shadow.load(Ordering::Acquire) == word
+    !thread.see_at_once(address) || shadow.load(Ordering::Acquire) == word
 }
 
 /// The detail of an access to a granule with this word.

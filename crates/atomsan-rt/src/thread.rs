@@ -22,6 +22,7 @@
 //! sees that, and what the handler does is not recorded (its atomic operations are performed).
 
 mod after;
+mod again;
 mod append;
 mod frames;
 mod settled;

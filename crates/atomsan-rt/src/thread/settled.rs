@@ -80,4 +80,16 @@ impl Thread {
         }
         news
     }
+
+    /// The same; whoever looks for it after anything that this thread does then finds it.
+    #[inline(always)]
+    pub(crate) fn see_at_once(&self, address: usize) -> bool {
+        let mine = self.mine.get();
+        let seen = self.settled.at(address);
+        let news = seen.load(Ordering::Relaxed) != mine;
+        if news {
+            seen.swap(mine, Ordering::SeqCst);
+        }
+        news
+    }
 }
