@@ -31,6 +31,7 @@ pub fn unite(
         united.seconds += document.seconds;
         united.peak_memory = united.peak_memory.max(document.peak_memory);
         united.process = document.process.filter(|_| !several);
+        united.test = document.test.filter(|_| !several);
         let name = match document.process {
             Some(process) if several => format!("{} (process {process})", document.file),
             _ => document.file.clone(),

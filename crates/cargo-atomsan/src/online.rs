@@ -4,7 +4,7 @@
 //! children and their exits are left alone, and what was found before a crash has been told: in a
 //! line as soon as it is found, and in full at the end.
 
-use crate::document::{About, document};
+use crate::document::{self, About, document};
 use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
@@ -34,7 +34,7 @@ const KEPT: u64 = 256 << 20;
 const OFTEN: Duration = Duration::from_millis(200);
 
 /// Files that are changed so soon after each other may have the same time.
-const COARSE: Duration = Duration::from_millis(50);
+pub(crate) const COARSE: Duration = Duration::from_millis(50);
 
 /// All processes of a program.
 struct Watch<'a> {
@@ -223,7 +223,7 @@ impl Watch<'_> {
 
     fn finish(&mut self) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome::default();
-        for process in self.processes.values_mut() {
+        for (file, process) in &mut self.processes {
             let follower = &mut process.follower;
             follower.finish()?;
             outcome.first_run.unite(follower.static_info());
@@ -238,9 +238,9 @@ impl Watch<'_> {
             let (counters, records) = (process.counters(), follower.summary().records);
             outcome.seen.add(&counters, records);
             outcome.seen.warn(counters.pid, process.warnings());
-            outcome
-                .documents
-                .push(process.document(self.args, self.started));
+            let mut document = process.document(self.args, self.started);
+            document.test = document::test(file);
+            outcome.documents.push(document);
         }
         Ok(outcome)
     }

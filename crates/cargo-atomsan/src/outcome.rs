@@ -110,6 +110,15 @@ impl Runs {
         if args.asks_for_yields() {
             return self.tell_yields(args, last);
         }
+        let shown = |report: &Report| is_shown(report, args);
+        let least = args.fail_on.into();
+        if let Some(nextest) = &args.nextest {
+            nextest.add_findings(&self.processes, |document| {
+                Judge::new(&args.accept).judge(document, shown);
+                (document.findings)
+                    .retain(|report| report.accepted.is_none() && report.rank >= least);
+            });
+        }
         let several = self.documents.len() > 1;
         let mut documents = if several {
             vec![self.united()]
@@ -124,7 +133,6 @@ impl Runs {
             products.add_document(document)?;
         }
         let mut judge = Judge::new(&args.accept);
-        let shown = |report: &Report| is_shown(report, args);
         for document in &mut documents {
             judge.judge(document, shown);
         }
@@ -135,7 +143,6 @@ impl Runs {
             document.findings.retain(shown);
             seen.hidden += all - document.findings.len();
         }
-        let least = args.fail_on.into();
         let found = documents.iter().any(|one| accept::counts(one, least));
         if !args.render.is_text() {
             render::documents(&mut out, &args.render, &documents)?;

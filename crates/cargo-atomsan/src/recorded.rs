@@ -2,10 +2,11 @@
 
 use crate::accept;
 use crate::check;
-use crate::document::{About, document, further};
+use crate::document::{self, About, document, further};
 use crate::engines;
 use crate::exit::Exit;
 use crate::last;
+use crate::nextest::Nextest;
 use crate::outcome::{Outcome, Runs};
 use crate::output;
 use crate::products::Products;
@@ -92,6 +93,10 @@ pub(crate) struct Args {
     /// Whether yields are asked for, and not findings.
     #[arg(skip)]
     yields: bool,
+
+    /// What nextest writes about the tests that it runs.
+    #[arg(skip)]
+    pub(crate) nextest: Option<Nextest>,
 }
 
 impl Args {
@@ -312,6 +317,7 @@ pub(crate) fn check_files(
             if document.file.is_empty() {
                 document.file = file.display().to_string();
             }
+            document.test = document::test(file);
             outcome.documents.push(document);
             Ok::<_, anyhow::Error>(())
         })?;
