@@ -82,7 +82,7 @@ pub(crate) struct Source {
 /// tell.
 fn tag(clock: u64) -> u64 {
     let upper = 1 << (64 - EPOCH_BITS - REGION_BITS - 1);
-    clock / LEN % upper | upper
+    (clock / LEN % upper) | upper
 }
 
 /// Whether an epoch is not before another one.
