@@ -134,6 +134,7 @@ pub(crate) const fn masks_offset(size: usize, write: bool) -> usize {
     8 * (16 * size.trailing_zeros() as usize + 8 * write as usize)
 }
 
+#[inline(always)]
 fn slot_of(word: u64) -> u32 {
     (word >> 48) as u32 & 0x3fff
 }
@@ -557,6 +558,7 @@ fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}
+        _ if slot_of(word) == thread.slot.get() => {}
         _ => drop(thread.after_epoch(slot_of(word), epoch_of(word))),
     }
 }
