@@ -1,6 +1,7 @@
 //! Small programs in pairs, compiled, run and checked: the wrong one has the finding that
 //! its first lines announce (`finding: FUNCTION LINE LINE`, and a rank if it matters), the right one
-//! has none, or one that says that it is no mistake by its rank.
+//! has none. One that is *harmless* has the shape of a mistake and does no damage: its finding says so
+//! by its rank.
 //!
 //! What is observed depends on the schedule, so a wrong program gets several runs; a right one
 //! must be silent in each.
@@ -93,6 +94,12 @@ fn findings(program: &Path) -> Vec<(Found, String)> {
 
 fn check(source: &Path, program: &Path) {
     let name = source.display();
+    let stem = source.file_stem().unwrap().to_string_lossy();
+    match stem.rsplit_once('-').map(|(_, kind)| kind) {
+        Some("right") => assert_eq!(expected(source), None, "{name}"),
+        Some("wrong" | "harmless") => assert_ne!(expected(source), None, "{name}"),
+        _ => {}
+    }
     match expected(source) {
         None => {
             for _ in 0..SILENT {
