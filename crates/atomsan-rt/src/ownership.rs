@@ -42,6 +42,7 @@
 //! (`atomic`) and are changed by compare-exchange only.
 
 mod atomic;
+mod simply;
 
 pub(crate) use atomic::{Outcome, atomic, take_back, unseen_atomic};
 
@@ -218,7 +219,11 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
             let logged = logging(bytes(address, size), write);
             add(thread, shadow, next, logged, [first, second_word(0, pc)]);
         }
-        Known::Nothing => take(thread, address, size, write, pc),
+        Known::Nothing => {
+            if !simply::takes(thread, address, write, pc) {
+                take(thread, address, size, write, pc);
+            }
+        }
     }
 }
 
@@ -359,6 +364,11 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
             Known::Owned(next) => {
                 shadow.store(next, Ordering::Release);
                 Some(0)
+            }
+            Known::Nothing
+                if is_order_only() && simply::takes_word(thread, shadow, word, write, || true) =>
+            {
+                None
             }
             Known::Nothing => own(thread, at, bytes, write),
         };

@@ -81,6 +81,9 @@ pub(crate) struct Position {
     entry: Cell<(u64, bool)>,
     /// What was asked last.
     recent: Recent,
+    /// The last place outside of regions where something happened, if nothing is inlined there; 0 if
+    /// something is.
+    passed: Cell<u64>,
 }
 
 impl Position {
@@ -92,6 +95,7 @@ impl Position {
     /// Forgets what was asked, because another recording has started.
     pub(crate) fn forget_calls(&self) {
         self.recent.clear();
+        self.passed.set(0);
     }
 
     /// Whether the thread is in a region.
@@ -182,9 +186,19 @@ impl Thread {
             return;
         }
         let (index, said) = at.recent.ask(pc, PLACE).unwrap_or((0, 0));
+        at.passed
+            .set(if said & answer::INLINED == 0 { pc } else { 0 });
         let has_entry = at.users.get() + at.foreign.get() > 0;
         let inlined = self.inlined_region(index, said, has_entry);
         self.enter_inlined(self.top.get(), pc, inlined);
+    }
+
+    /// Whether something happens at a place where nothing is to be done, in a first run, in which no answer
+    /// changes: it is the last place that was passed, and nothing is inlined there; or it is inside of a
+    /// region.
+    #[inline(always)]
+    pub(crate) fn passes_again(&self, pc: u64) -> bool {
+        self.is_inside() || self.is_outside() && self.position.passed.get() == pc & LOW
     }
 
     /// The thread starts, or goes on in another recording: it is in no region that is known.
