@@ -42,6 +42,7 @@
 //! (`atomic`) and are changed by compare-exchange only.
 
 mod atomic;
+mod simply;
 
 pub(crate) use atomic::{Outcome, atomic, take_back, unseen_atomic};
 
@@ -134,6 +135,7 @@ pub(crate) const fn masks_offset(size: usize, write: bool) -> usize {
     8 * (16 * size.trailing_zeros() as usize + 8 * write as usize)
 }
 
+#[inline(always)]
 fn slot_of(word: u64) -> u32 {
     (word >> 48) as u32 & 0x3fff
 }
@@ -217,7 +219,11 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
             let logged = logging(bytes(address, size), write);
             add(thread, shadow, next, logged, [first, second_word(0, pc)]);
         }
-        Known::Nothing => take(thread, address, size, write, pc),
+        Known::Nothing => {
+            if !simply::takes(thread, address, write, pc) {
+                take(thread, address, size, write, pc);
+            }
+        }
     }
 }
 
@@ -358,6 +364,11 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
             Known::Owned(next) => {
                 shadow.store(next, Ordering::Release);
                 Some(0)
+            }
+            Known::Nothing
+                if is_order_only() && simply::takes_word(thread, shadow, word, write, || true) =>
+            {
+                None
             }
             Known::Nothing => own(thread, at, bytes, write),
         };
@@ -557,6 +568,7 @@ fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}
+        _ if slot_of(word) == thread.slot.get() => {}
         _ => drop(thread.after_epoch(slot_of(word), epoch_of(word))),
     }
 }

@@ -15,6 +15,7 @@
 
 use crate::platform;
 use crate::sync::AtomicU64;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bits of an address tell where its shadow is: fewer if there is no room.
@@ -138,9 +139,43 @@ pub(crate) fn reset(address: usize, len: usize) {
     each_known(address, first - address, |word| {
         word.store(0, Ordering::Relaxed);
     });
-    // SAFETY: whole pages of the shadow, which are zero when they are touched again.
-    unsafe { platform::forget_memory(core::ptr::from_ref(word(first)) as usize, last - first) };
+    forget_pages(core::ptr::from_ref(word(first)) as usize, last - first);
     each_known(last, end - last, |word| word.store(0, Ordering::Relaxed));
+}
+
+/// Makes whole pages of the shadow zero. If few of them have ever been touched, as of a stack, these are
+/// filled: to give them back would make all processors forget where they were, and they are touched again
+/// soon.
+fn forget_pages(start: usize, len: usize) {
+    const FEW: usize = 16;
+    let mut room = MaybeUninit::uninit();
+    let pages = (len <= AT_ONCE * PAGE).then(|| touched(&mut room, start, len / PAGE));
+    let is_touched = |touched: &&u8| **touched & 1 != 0;
+    let Some(pages) = pages.filter(|pages| pages.iter().filter(is_touched).count() <= FEW) else {
+        // SAFETY: whole pages of the shadow, which are zero when they are touched again.
+        unsafe { platform::forget_memory(start, len) };
+        return;
+    };
+    for (page, _) in (pages.iter().enumerate()).filter(|(_, touched)| is_touched(touched)) {
+        // SAFETY: a page of the shadow, in which zero is a valid word.
+        unsafe { platform::fill((start + page * PAGE) as *mut u8, 0, PAGE) };
+    }
+}
+
+/// Of how many pages it is asked at once whether they have ever been touched.
+const AT_ONCE: usize = 4096;
+
+/// Whether pages of the shadow have ever been touched.
+fn touched(room: &mut MaybeUninit<[u8; AT_ONCE]>, start: usize, pages: usize) -> &[u8] {
+    // Not by libc's `memset`, which is the program's and would seem to interrupt us.
+    // SAFETY: the room is there, and all of it is filled.
+    let touched = unsafe {
+        platform::fill(room.as_mut_ptr().cast(), 0, AT_ONCE);
+        room.assume_init_mut()
+    };
+    let pages = pages.min(AT_ONCE);
+    platform::touched_pages(start, &mut touched[..pages]);
+    &touched[..pages]
 }
 
 /// Visits the words of `len` bytes at `address` of which something is known.
@@ -179,22 +214,14 @@ fn each_known_of_few(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU
 /// The same for so many that it pays to ask which pages of the shadow have ever been touched.
 #[inline(never)]
 fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
-    const AT_ONCE: usize = 4096;
     let end = address.saturating_add(len);
     let mut at = address;
     while at < end {
         let base = page_of(at);
         let stop = end.min(base.saturating_add(AT_ONCE * PAGE));
-        // Not by libc's `memset`, which is the program's and would seem to interrupt us.
-        let mut touched = core::mem::MaybeUninit::<[u8; AT_ONCE]>::uninit();
-        // SAFETY: the room is there, and all of it is filled.
-        let touched = unsafe {
-            platform::fill(touched.as_mut_ptr().cast(), 0, AT_ONCE);
-            touched.assume_init_mut()
-        };
+        let mut room = MaybeUninit::uninit();
         let shadow = core::ptr::from_ref(word(base)) as usize;
-        platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
-        for &touched in &*touched {
+        for &touched in touched(&mut room, shadow, (stop - base).div_ceil(PAGE)) {
             let next = stop.min(page_of(at).saturating_add(PAGE));
             if touched != 0 && at < next {
                 each_known_of_few(at, next - at, visit);

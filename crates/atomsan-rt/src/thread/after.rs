@@ -54,9 +54,8 @@ impl Thread {
         let find = |history: &History, known, now| history.in_epoch(epoch, known, now);
         if self.silent.get() {
             // Much that is taken was accessed last in the same transaction.
-            let (last_slot, last_epoch, last) = self.last_after.get();
-            if (last_slot, last_epoch) == (slot, epoch) {
-                return last;
+            if self.is_after_epoch(slot, epoch) {
+                return self.last_after.get().2;
             }
             let Some(source) = self.source(slot, find) else {
                 return self.after(slot);
@@ -75,6 +74,14 @@ impl Thread {
                 end
             }
         }
+    }
+
+    /// Whether it is clear that what follows is ordered after an owner's accesses in an epoch, where nothing is
+    /// logged.
+    #[inline(always)]
+    pub(crate) fn is_after_epoch(&self, slot: u32, epoch: u32) -> bool {
+        let (last_slot, last_epoch, _) = self.last_after.get();
+        (last_slot, last_epoch) == (slot, epoch)
     }
 
     /// Orders what follows after the write that a granule without an owner names by a slot and a

@@ -1,9 +1,10 @@
-//! The usual call outside of regions, made again: it is one of the user's functions, which is a region
-//! all by itself, and so is the way out of it. What may happen beside that is in [`super::frames`] and
-//! [`crate::regions`], of which these two do exactly what there is to do.
+//! The usual calls outside of regions, made again: of one of the user's functions, which is a region all
+//! by itself, or of somebody else's; and the way out of them. What may happen beside that is in
+//! [`super::frames`] and [`crate::regions`], of which these two do exactly what there is to do.
 
 use super::{Frame, Thread};
 use crate::format::LOW;
+use crate::regions::Again;
 use crate::start;
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -18,22 +19,29 @@ impl Thread {
         if last.stack < stack || top == self.limit() || !self.tabled.get() || self.busy.get() {
             return false;
         }
-        let Some(region) = self.region_again(call & LOW, function) else {
+        let Some(call_again) = self.call_again(call & LOW, function) else {
             return false;
         };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
         let end = top + size_of::<Frame>();
+        let flags = match call_again {
+            Again::Region(region) => {
+                self.room.set(self.limit());
+                self.floor.set(end);
+                self.begin_region(region, end)
+            }
+            Again::Other(flags) => flags,
+        };
         let frame = Frame {
             call,
-            function: function | self.begin_region(region, end),
+            function: function | flags,
             stack,
         };
         // SAFETY: there is room for a frame.
         unsafe { (*(top as *const Cell<Frame>)).set(frame) };
         self.top.set(end);
-        self.room.set(self.limit());
-        self.floor.set(end);
+        self.next_epoch();
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
@@ -44,20 +52,28 @@ impl Thread {
     pub(crate) fn exits_again(&self) -> bool {
         let end = self.top.get();
         let top = end - size_of::<Frame>();
-        if !self.is_last_of_region(end) || self.logged_end() > top || self.busy.get() {
+        let ends_region = self.is_last_of_region(end);
+        let is_usual = ends_region || self.tabled.get() && self.is_outside();
+        let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > top;
+        if !is_usual || has_more || self.busy.get() {
             return false;
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: the innermost frame: there is one, because the region ends with it.
+        // SAFETY: the innermost frame, and there is one.
         let function = unsafe { (*(top as *const Frame)).function };
         self.top.set(top);
-        self.room.set(0);
-        self.floor.set(usize::MAX);
-        self.end_last_of_region(function);
+        if ends_region {
+            self.room.set(0);
+            self.floor.set(usize::MAX);
+            self.end_last_of_region();
+        }
+        self.leave_flagged(function);
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
-        start::noise(0);
+        if ends_region {
+            start::noise(0);
+        }
         true
     }
 }
