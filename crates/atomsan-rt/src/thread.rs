@@ -7,7 +7,7 @@
 //! starts after it.
 //!
 //! Its calls are in [`frames`], what it writes in [`append`], and what it orders itself after in
-//! [`after`].
+//! [`after`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -24,6 +24,7 @@
 mod after;
 mod append;
 mod frames;
+mod turns;
 
 use crate::format::{Kind, SLOTS, first_word, header};
 use crate::history::History;
@@ -116,6 +117,7 @@ pub(crate) struct Thread {
     stack_low: Cell<usize>,
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
+    turns: Cell<turns::Turns>,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
     filter: [Cell<Filtered>; FILTER],
