@@ -45,6 +45,15 @@ pub struct Thread {
     pub spawned: Option<Place>,
 }
 
+/// A test that was a process of its own, as nextest names it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Test {
+    /// The binary it is in.
+    pub binary: String,
+    /// Its path in there.
+    pub name: String,
+}
+
 /// How much was merged into one document.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Merged {
@@ -75,6 +84,9 @@ pub struct Document {
     /// The process that was recorded; none for a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<u64>,
+    /// The test that this process was, if nextest has started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<Test>,
     /// What it was merged from, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merged: Option<Merged>,

@@ -125,6 +125,11 @@ pub mod header {
     /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
     /// not have enough addresses for a word each.
     pub const SHADOW: usize = 512;
+    /// Which test this is, as nextest names it: the binary and the test, each with a zero byte behind
+    /// it. Empty if it is none.
+    pub const TEST: usize = 1024;
+    /// How much room that has: the rest of the page.
+    pub const TEST_SIZE: usize = 4096 - TEST;
 }
 
 /// Byte offsets of the fields of a call; all are 64-bit words. Calls are in the order in which the

@@ -49,7 +49,7 @@ use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
 use crate::thread::Thread;
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const LOCKED: u64 = 1;
 const EXCLUSIVE: u64 = 1 << 63;
@@ -140,9 +140,16 @@ fn is_left_out(word: u64) -> bool {
 #[cfg(test)]
 pub(crate) fn log_accesses() {
     ORDER_ONLY.store(false, Ordering::Relaxed);
+    log_private_accesses();
+}
+
+/// Accesses to what one thread has to itself are logged again, because it is in another log.
+pub(crate) fn log_private_accesses() {
     SHARED_ONLY.store(false, Ordering::Relaxed);
-    for (index, shared) in MASKS.iter().enumerate() {
-        shared.store(mask(index), Ordering::Relaxed);
+    if !is_order_only() {
+        for (index, shared) in MASKS.iter().enumerate() {
+            shared.store(mask(index), Ordering::Relaxed);
+        }
     }
 }
 
@@ -182,6 +189,15 @@ pub(crate) fn next_epoch(mine: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn epoch_of(word: u64) -> u32 {
     ((word & EPOCH) >> EPOCH.trailing_zeros()) as u32
+}
+
+/// How the words of granules without an owner begin that name a slot, and what those are smaller than
+/// that name a position up to this one; or any, if there is none. Those that atomic operations have
+/// touched are never smaller.
+pub(crate) fn settled(slot: u32, after: Option<u64>) -> (usize, u64) {
+    let beginning = READ_SHARED | u64::from(slot) << 48;
+    let end = after.map_or(ATOMIC, |position| (position + 1).min(ATOMIC));
+    ((beginning >> 48) as usize, beginning + end)
 }
 
 /// The word of a granule that belongs to the thread, with nothing logged.
@@ -513,11 +529,11 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
 /// The thread reads a granule that has no owner and this word; whether it is still so. Where nobody
 /// locks the words of atomic operations, a writer that locks this one after that sees it.
 fn sees(thread: &Thread, shadow: &AtomicU64, address: usize, word: u64) -> bool {
-    if !thread.see(address) || !is_order_only() || word & ATOMIC == 0 {
+    if !is_order_only() || word & ATOMIC == 0 {
+        thread.see(address);
         return true;
     }
-    fence(Ordering::SeqCst);
-    shadow.load(Ordering::Acquire) == word
+    !thread.see_at_once(address) || shadow.load(Ordering::Acquire) == word
 }
 
 /// The detail of an access to a granule with this word.

@@ -129,6 +129,12 @@ fn called_region(said: u64) -> u64 {
 impl Thread {
     /// Another transaction starts, which executes this region, or none.
     fn tick(&self, region: u64) {
+        self.tick_quickly(region);
+    }
+
+    /// The same, where it has to be quick.
+    #[inline(always)]
+    fn tick_quickly(&self, region: u64) {
         let at = &self.position;
         let now = at.clock.get() + 1;
         at.clock.set(now);
@@ -197,6 +203,7 @@ impl Thread {
         };
         if known.get() < clock & LOW {
             known.set(clock & LOW);
+            self.settle(slot, clock & LOW);
             self.write_edge(slot, clock);
         }
     }
@@ -298,6 +305,48 @@ impl Thread {
             at.floor.set(end);
         }
         flags
+    }
+
+    /// The region that a call outside of regions begins, if it has been made before, is of one of the
+    /// user's functions, and is nothing else.
+    #[inline(always)]
+    pub(crate) fn region_again(&self, from: u64, function: u64) -> Option<u64> {
+        const WHAT: u64 = answer::USER | answer::ATOMIC | answer::FOREIGN | answer::INLINED;
+        let at = &self.position;
+        let said = at.recent.answer(from, function)?;
+        let usual = said & WHAT == answer::USER | answer::ATOMIC
+            && at.users.get() > 0
+            && number(said, answer::FAMILY) != at.entry.get().0
+            && at.region.get() == 0;
+        usual.then(|| called_region(said))
+    }
+
+    /// Begins the region of a function of the user's, whose frame ends at `end`: what the frame is to
+    /// remember of it.
+    #[inline(always)]
+    pub(crate) fn begin_region(&self, region: u64, end: usize) -> u64 {
+        let at = &self.position;
+        at.users.set(at.users.get() + 1);
+        self.tick_quickly(region);
+        at.floor.set(end);
+        flag::USER
+    }
+
+    /// Whether a region ends where the frame does that ends at `end`, and nothing else does.
+    #[inline(always)]
+    pub(crate) fn is_last_of_region(&self, end: usize) -> bool {
+        self.position.floor.get() == end && !self.is_held_open()
+    }
+
+    /// Ends that region.
+    #[inline(always)]
+    pub(crate) fn end_last_of_region(&self, function: u64) {
+        let at = &self.position;
+        at.floor.set(0);
+        self.tick_quickly(0);
+        let of = |flag: u64| u32::from(function & flag != 0);
+        at.users.set(at.users.get() - of(flag::USER));
+        at.foreign.set(at.foreign.get() - of(flag::FOREIGN));
     }
 
     /// Whether a function of the user's is a region.

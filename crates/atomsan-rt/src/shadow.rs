@@ -27,6 +27,12 @@ const FEW_BITS: core::ops::RangeInclusive<u32> = 24..=36;
 /// move out of the way into addresses that differ only in their upper bits.
 const PLACES: usize = 1 << 44;
 
+/// A shadow word and its granule differ in the lower 12 bits of their addresses by so much. If they were the
+/// same there, a processor that has just stored the word would hold the program's access to the granule
+/// back, because it compares no more than these bits at first. Whole cache lines, and an odd number of them,
+/// because programs go through their memory in even steps.
+const ASIDE: usize = 21 * 64;
+
 static NOWHERE: AtomicU64 = AtomicU64::new(0);
 /// Where the shadow is. Set before [`MASK`] is, and loaded after it.
 pub(crate) static BASE: core::sync::atomic::AtomicPtr<AtomicU64> =
@@ -41,7 +47,7 @@ pub(crate) fn reserve() -> bool {
     }
     for bits in BITS.rev() {
         for place in 1..7 {
-            let base = platform::reserve_memory(place * PLACES, 1 << bits);
+            let base = platform::reserve_memory(place * PLACES, (1 << bits) + PAGE);
             if !base.is_null() {
                 use_memory(base, bits);
                 return true;
@@ -50,7 +56,7 @@ pub(crate) fn reserve() -> bool {
     }
     for bits in FEW_BITS.rev() {
         if 1 << bits <= platform::address_limit() / 8 {
-            let base = platform::map_memory(1 << bits);
+            let base = platform::map_memory((1 << bits) + PAGE);
             if !base.is_null() {
                 use_memory(base, bits);
                 return true;
@@ -61,7 +67,7 @@ pub(crate) fn reserve() -> bool {
 }
 
 fn use_memory(base: *mut u8, bits: u32) {
-    BASE.store(base.cast(), Ordering::Release);
+    BASE.store(base.wrapping_add(ASIDE).cast(), Ordering::Release);
     MASK.store((1 << bits) - 8, Ordering::Release);
 }
 
@@ -116,11 +122,16 @@ pub(crate) fn each(address: usize, len: usize, visit: impl FnMut(&AtomicU64)) {
 
 const PAGE: usize = 4096;
 
+/// Where the memory starts whose shadow is in the same page.
+fn page_of(address: usize) -> usize {
+    (address.wrapping_add(ASIDE) & !(PAGE - 1)).wrapping_sub(ASIDE)
+}
+
 /// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
 pub(crate) fn reset(address: usize, len: usize) {
     let mask = MASK.load(Ordering::Acquire);
     let end = address.saturating_add(len);
-    let (first, last) = (address.next_multiple_of(PAGE), end & !(PAGE - 1));
+    let (first, last) = (page_of(address.saturating_add(PAGE - 1)), page_of(end));
     if mask == 0 || first >= last || last - first > mask || first & mask > last & mask {
         return each_known(address, len, |word| word.store(0, Ordering::Relaxed));
     }
@@ -172,7 +183,7 @@ fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&Atomic
     let end = address.saturating_add(len);
     let mut at = address;
     while at < end {
-        let base = at & !(PAGE - 1);
+        let base = page_of(at);
         let stop = end.min(base.saturating_add(AT_ONCE * PAGE));
         // Not by libc's `memset`, which is the program's and would seem to interrupt us.
         let mut touched = core::mem::MaybeUninit::<[u8; AT_ONCE]>::uninit();
@@ -184,7 +195,7 @@ fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&Atomic
         let shadow = core::ptr::from_ref(word(base)) as usize;
         platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
         for &touched in &*touched {
-            let next = stop.min((at | (PAGE - 1)).saturating_add(1));
+            let next = stop.min(page_of(at).saturating_add(PAGE));
             if touched != 0 && at < next {
                 each_known_of_few(at, next - at, visit);
             }

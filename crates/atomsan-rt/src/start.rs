@@ -13,6 +13,7 @@
 //! | `ATOMSAN_OUTSIDE` | 0 if plain accesses outside of regions do not count |
 //! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run; after more where it seldom is |
 //! | `ATOMSAN_NOISE_SEED` | a number; another one is another noise |
+//! | `NEXTEST_BINARY_ID`, `NEXTEST_TEST_NAME` | the test that this process is, as nextest says |
 
 use crate::alone::{self, PathBuffer, join};
 use crate::format::header;
@@ -296,6 +297,11 @@ fn open_recording() -> bool {
     let open = unsafe { recording::open(path.as_ptr().cast(), memory, follower) };
     if open {
         recording::write_maps();
+        if let Some(binary) = variable(b"NEXTEST_BINARY_ID")
+            && let Some(test) = variable(b"NEXTEST_TEST_NAME")
+        {
+            recording::write_test(binary, test);
+        }
     }
     open
 }

@@ -14,6 +14,7 @@ mod options;
 mod workspace;
 
 use crate::exit::{Exit, UsageError};
+use crate::nextest::Nextest;
 use crate::runtime::{self, TARGET};
 use crate::toolchain::Toolchain;
 use crate::{accept, last, output, recorded, refine, report, run, rustc, watch};
@@ -197,7 +198,11 @@ pub(crate) fn run(args: &mut Args) -> anyhow::Result<Exit> {
             passed.recorded.ask_for_yields();
             checked("run", passed)
         }
-        Subcommand::Nextest(passed) => checked("nextest", passed),
+        Subcommand::Nextest(passed) => {
+            let root = Project::find(&passed.arguments)?.workspace.root;
+            passed.recorded.nextest = Some(Nextest::new(&root, &passed.arguments));
+            checked("nextest", passed)
+        }
         Subcommand::Bench(passed) => checked("bench", passed),
         Subcommand::Build(plain) => {
             let project = Project::find(&plain.arguments)?;

@@ -2,10 +2,12 @@
 
 use crate::memory;
 use atomsan_engines::checker::{Checker, Run};
-use atomsan_report::json::{Document, EngineSummary, Thread};
+use atomsan_recording::TestName;
+use atomsan_report::json::{Document, EngineSummary, Test, Thread};
 use atomsan_report::{Report, fold, gather, resolve, resolve_call};
 use atomsan_trace::ThreadId;
 use atomsan_trace::finding::Finding;
+use std::path::Path;
 
 /// What is known besides what the engines say.
 #[derive(Debug)]
@@ -65,6 +67,7 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         seconds: about.seconds,
         peak_memory: memory::peak(),
         process: about.process,
+        test: None,
         merged: None,
         warnings: about.warnings,
         findings: reports(checker, &threads),
@@ -72,6 +75,12 @@ pub(crate) fn document(checker: &Checker, about: About) -> Document {
         engines: runs.iter().map(summary).collect(),
         sources: Vec::new(),
     }
+}
+
+/// The test that a process was that recorded into a file.
+pub(crate) fn test(recording: &Path) -> Option<Test> {
+    let TestName { binary, test } = TestName::of(recording)?;
+    Some(Test { binary, name: test })
 }
 
 /// Adds what was found in functions that nothing had been found in, when what had been found was

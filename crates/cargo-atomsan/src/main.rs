@@ -26,6 +26,7 @@ mod last;
 mod linker;
 mod memory;
 mod merge;
+mod nextest;
 mod online;
 mod outcome;
 mod output;

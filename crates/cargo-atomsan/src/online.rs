@@ -4,12 +4,12 @@
 //! children and their exits are left alone, and what was found before a crash has been told: in a
 //! line as soon as it is found, and in full at the end.
 
-use crate::document::{About, document};
+use crate::document::{self, About, document};
 use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, output, pass};
+use crate::{child, last, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
@@ -17,6 +17,7 @@ use atomsan_online::{Follower, Options};
 use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::spec::Pattern;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ const KEPT: u64 = 256 << 20;
 const OFTEN: Duration = Duration::from_millis(200);
 
 /// Files that are changed so soon after each other may have the same time.
-const COARSE: Duration = Duration::from_millis(50);
+pub(crate) const COARSE: Duration = Duration::from_millis(50);
 
 /// All processes of a program.
 struct Watch<'a> {
@@ -223,7 +224,7 @@ impl Watch<'_> {
 
     fn finish(&mut self) -> anyhow::Result<Outcome> {
         let mut outcome = Outcome::default();
-        for process in self.processes.values_mut() {
+        for (file, process) in &mut self.processes {
             let follower = &mut process.follower;
             follower.finish()?;
             outcome.first_run.unite(follower.static_info());
@@ -238,9 +239,9 @@ impl Watch<'_> {
             let (counters, records) = (process.counters(), follower.summary().records);
             outcome.seen.add(&counters, records);
             outcome.seen.warn(counters.pid, process.warnings());
-            outcome
-                .documents
-                .push(process.document(self.args, self.started));
+            let mut document = process.document(self.args, self.started);
+            document.test = document::test(file);
+            outcome.documents.push(document);
         }
         Ok(outcome)
     }
@@ -285,7 +286,7 @@ impl Process {
         if unasked > 0 {
             warnings.push(format!(
                 "{} calls counted as no region, because there were too many to ask for, or nobody answered",
-                output::grouped(unasked)
+                grouped(unasked)
             ));
         }
         warnings

@@ -6,7 +6,7 @@
 use crate::accept::{self, Judge};
 use crate::exit::Exit;
 use crate::last;
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::products::{self, Products};
 use crate::recorded::{Args, warnings};
 use crate::render;
@@ -16,6 +16,7 @@ use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::engine::Stat;
 use atomsan_recording::file::Counters;
 use atomsan_report::{Document, Rank, Report, unite};
+use atomsan_trace::numbers::grouped;
 use std::collections::HashSet;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -110,6 +111,15 @@ impl Runs {
         if args.asks_for_yields() {
             return self.tell_yields(args, last);
         }
+        let shown = |report: &Report| is_shown(report, args);
+        let least = args.fail_on.into();
+        if let Some(nextest) = &args.nextest {
+            nextest.add_findings(&self.processes, |document| {
+                Judge::new(&args.accept).judge(document, shown);
+                (document.findings)
+                    .retain(|report| report.accepted.is_none() && report.rank >= least);
+            });
+        }
         let several = self.documents.len() > 1;
         let mut documents = if several {
             vec![self.united()]
@@ -124,7 +134,6 @@ impl Runs {
             products.add_document(document)?;
         }
         let mut judge = Judge::new(&args.accept);
-        let shown = |report: &Report| is_shown(report, args);
         for document in &mut documents {
             judge.judge(document, shown);
         }
@@ -135,7 +144,6 @@ impl Runs {
             document.findings.retain(shown);
             seen.hidden += all - document.findings.len();
         }
-        let least = args.fail_on.into();
         let found = documents.iter().any(|one| accept::counts(one, least));
         if !args.render.is_text() {
             render::documents(&mut out, &args.render, &documents)?;
@@ -374,7 +382,7 @@ impl Seen {
 
 fn counted(count: u64, what: &str, plural: &str) -> String {
     let ending = if count == 1 { "" } else { plural };
-    format!("{} {what}{ending}", output::grouped(count))
+    format!("{} {what}{ending}", grouped(count))
 }
 
 impl std::fmt::Display for Seen {

@@ -1,5 +1,4 @@
-/* Waits for all jobs of a round before it looks at their sum, also where there is nothing left to wait for.
-   nothing high */
+/* Waits for all jobs of a round before it looks at their sum, also where there is nothing left to wait for. */
 #include <pthread.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -160,7 +160,9 @@ impl Translator {
                 let outer = &frames[at + 1..];
                 let users = outer.iter().position(|frame| self.options.is_users(frame));
                 let callers = &outer[..users.unwrap_or(outer.len())];
-                let called_back = callers.iter().any(|frame| models::calls_back(&frame.function));
+                let called_back = callers
+                    .iter()
+                    .any(|frame| models::calls_back(&frame.function));
                 let site = match users {
                     Some(at) => self.site(&outer[at..]),
                     None if caller != SiteId::UNKNOWN => caller,

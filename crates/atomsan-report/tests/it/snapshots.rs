@@ -206,6 +206,37 @@ fn junit() {
     insta::assert_snapshot!("junit", junit::render(&documents, &sources()));
 }
 
+/// What nextest writes: two tests that succeed and one that fails, and which of them have findings.
+#[test]
+fn junit_of_nextest() {
+    let nextest = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="nextest-run" tests="3" skipped="0" failures="1" errors="0">
+    <testsuite name="bank::it" tests="3" skipped="0" errors="0" failures="1">
+        <testcase name="withdraws" classname="bank::it" time="0.018"/>
+        <testcase name="pays" classname="bank::it" time="0.011"/>
+        <testcase name="fails" classname="bank::it" time="0.496">
+            <failure message="too little" type="test failure with exit code 101">panicked</failure>
+        </testcase>
+    </testsuite>
+</testsuites>
+"#;
+    let test = |name: &str| {
+        let mut document = document("withdraw-wrong");
+        document.test = Some(atomsan_report::json::Test {
+            binary: "bank::it".to_owned(),
+            name: name.to_owned(),
+        });
+        document
+    };
+    let mut asked = document("withdraw-wrong");
+    asked.findings.clear();
+    let documents = [asked, test("withdraws"), test("fails")];
+    let added = junit::add_findings(nextest, &documents, &sources()).unwrap();
+    insta::assert_snapshot!("junit-nextest", added);
+    insta::assert_snapshot!("junit-tests", junit::render(&documents, &sources()));
+    assert!(junit::add_findings("no XML", &documents, &sources()).is_err());
+}
+
 #[test]
 fn explanations() {
     insta::assert_snapshot!("explain-list", explain::list());

@@ -22,7 +22,7 @@ struct Package {
 
 /// The workspace.
 pub(super) struct Workspace {
-    root: PathBuf,
+    pub(super) root: PathBuf,
     /// Where the instrumented build is.
     pub(super) target: PathBuf,
     packages: Vec<Package>,

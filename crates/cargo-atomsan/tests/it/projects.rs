@@ -212,8 +212,18 @@ fn nextest_has_a_process_for_each_test_and_one_finding() {
     if !there(Command::new("cargo").args(["nextest", "--version"])) {
         return;
     }
-    let said = cargo(&shop(), &["nextest", "--noise", "run", "-p", "bank"]);
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("nextest.toml");
+    std::fs::write(&profile, "[profile.default.junit]\npath = \"tests.xml\"\n").unwrap();
+    let config = profile.to_str().unwrap();
+    let arguments = ["nextest", "--noise", "run", "-p", "bank", "--config-file"];
+    let said = cargo(&shop(), &[&arguments[..], &[config]].concat());
     found(&said);
+    let file = shop().join("target/nextest/default/tests.xml");
+    let tests = std::fs::read_to_string(file).unwrap();
+    let failed = "is not atomic: it wrote from a value that another thread had changed since";
+    assert!(tests.contains(failed), "{tests}");
+    assert!(tests.contains("failures=\"3\""), "{tests}");
     assert_eq!(
         said.stderr.matches("withdraw` is not atomic").count(),
         1,

@@ -178,3 +178,30 @@ fn codes_are_explained() {
         misspelt.stderr
     );
 }
+
+/// Two shards that show the same mistake and one with another, merged; for a program and for a person.
+#[test]
+fn what_is_merged_and_told_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let all = folder.path().join("all.json");
+    let all = all.to_str().unwrap();
+    let shards = ["withdraw-wrong", "c-append-wrong", "withdraw-wrong"];
+    let shards = shards.map(|name| format!("crates/atomsan-report/tests/documents/{name}.json"));
+    let merged = atomsan(&["merge", &shards[0], &shards[1], &shards[2], "-o", all]);
+    assert_eq!(merged.code, 0, "{}", merged.stderr);
+    let json: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(all).unwrap()).unwrap();
+    let pretty = serde_json::to_string_pretty(&json).unwrap();
+    insta::assert_snapshot!("merged-json", pretty);
+    insta::assert_snapshot!("merged-text", atomsan(&["report", all]).stdout);
+}
+
+/// What is accepted from now on, as a file.
+#[test]
+fn a_baseline_as_it_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let known = folder.path().join("known.txt");
+    let said = atomsan(&["check", TRACE, "--write-baseline", known.to_str().unwrap()]);
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    insta::assert_snapshot!("baseline", std::fs::read_to_string(known).unwrap());
+}

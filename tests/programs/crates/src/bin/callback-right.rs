@@ -1,5 +1,4 @@
 //! Looks and stores in a function that parking_lot_core calls back, under the lock of its queue.
-//! nothing high
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 

@@ -1,6 +1,6 @@
 //! Moves the head by an exchange; who comes to the end of a block stores where the next one starts, and
 //! nobody touches the head meanwhile.
-//! nothing high
+//! finding: claimed_harmless::advance 19 22 medium
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
