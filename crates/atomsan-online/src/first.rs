@@ -24,7 +24,8 @@ pub(crate) struct First {
 }
 
 impl First {
-    /// Follows the program as far as it is now; whether there was anything new.
+    /// Follows the program as far as it is now; whether it may be about to ask more. Edges are in no
+    /// hurry: nobody waits for what is made of them, and many at once cost less than each by itself.
     pub(crate) fn advance(&mut self, live: &mut Live, options: &Options) -> io::Result<bool> {
         let answered = self.questions.answer(live, options)?;
         let news = self.links.advance(live)? || answered;
@@ -32,7 +33,7 @@ impl First {
             self.check(options);
         }
         self.links.tidy();
-        Ok(news)
+        Ok(answered)
     }
 
     /// The program has ended.

@@ -180,7 +180,7 @@ impl Follower {
         });
     }
 
-    /// Follows the program as far as it is now; whether there was anything new.
+    /// Follows the program as far as it is now; whether there was anything new that does not wait.
     pub fn advance(&mut self) -> io::Result<bool> {
         if let Some(first) = &mut self.first {
             return first.advance(&mut self.live, &self.options);

@@ -167,8 +167,10 @@ impl Live {
             log.clock = field(entry, entry::CLOCK);
             let region = entry::REGIONS + 8 * (log.clock & 1) as usize;
             log.unary = field(entry, region) == 0;
-            log.settled = field(entry, entry::POSITION);
         })?;
+        // After the clocks, or what is over by them would not be there as a whole: the fields of an
+        // entry are not read at once.
+        self.look_at_entries(|log, entry| log.settled = field(entry, entry::POSITION))?;
         self.look_at_entries(|log, entry| log.written = field(entry, entry::POSITION))
     }
 

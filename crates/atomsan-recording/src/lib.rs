@@ -16,6 +16,7 @@
 //! * [`cells`]: which bytes are one variable.
 //! * [`sharing`]: which memory threads share, while a program runs.
 //! * [`test_name`]: which test a process was.
+//! * [`vectors`]: which accesses are too wide to be seen.
 //! * [`whose`]: whose a function is.
 //! * [`handover`]: which variables are handed from thread to thread and need no check.
 //! * [`events`]: all of it put together.
@@ -40,6 +41,7 @@ pub mod symbols;
 pub mod test_name;
 mod types;
 mod units;
+pub mod vectors;
 pub mod whose;
 
 pub use events::{Events, Origin, Stream, Translator, Unnamed};

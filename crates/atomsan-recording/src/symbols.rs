@@ -460,6 +460,17 @@ fn is_system(name: &str) -> bool {
 /// nothing of what they did was seen. Those of the system whose functions the runtime stands in front
 /// of do not count.
 pub fn uninstrumented(recording: &Recording) -> Vec<String> {
+    programs(recording)
+        .into_iter()
+        .filter_map(|path| Some((path, Path::new(path).file_name()?.to_str()?)))
+        .filter(|(_, name)| !is_system(name))
+        .filter(|(path, _)| is_instrumented(Path::new(path)) == Some(false))
+        .map(|(_, name)| name.to_owned())
+        .collect()
+}
+
+/// The files whose code took part, each once.
+pub(crate) fn programs(recording: &Recording) -> Vec<&str> {
     let mut paths: Vec<&str> = recording
         .maps()
         .flat_map(str::lines)
@@ -469,48 +480,6 @@ pub fn uninstrumented(recording: &Recording) -> Vec<String> {
     paths.sort_unstable();
     paths.dedup();
     paths
-        .into_iter()
-        .filter_map(|path| Some((path, Path::new(path).file_name()?.to_str()?)))
-        .filter(|(_, name)| !is_system(name))
-        .filter(|(path, _)| is_instrumented(Path::new(path)) == Some(false))
-        .map(|(_, name)| name.to_owned())
-        .collect()
-}
-
-/// The file names of what clang has compiled, in part at least, for vectors of more than 16 bytes:
-/// it does not announce accesses of such.
-pub fn wide_vectors(recording: &Recording) -> Vec<String> {
-    let mut paths: Vec<&str> = recording
-        .maps()
-        .flat_map(str::lines)
-        .filter(|line| is_code(line))
-        .filter_map(|line| Some(mapped_file(line)?.1))
-        .collect();
-    paths.sort_unstable();
-    paths.dedup();
-    let named = |path: &str| Some(Path::new(path).file_name()?.to_str()?.to_owned());
-    (paths.into_iter())
-        .filter(|path| has_wide_vectors(Path::new(path)) == Some(true))
-        .filter_map(named)
-        .collect()
-}
-
-fn has_wide_vectors(path: &Path) -> Option<bool> {
-    let data = std::fs::read(path).ok()?;
-    let file = object::File::parse(&*data).ok()?;
-    let strings = file.section_by_name(".debug_str")?.data().ok()?;
-    let asks = |string: &[u8]| std::str::from_utf8(string).is_ok_and(asks_for_wide_vectors);
-    Some(strings.split(|&byte| byte == 0).any(asks))
-}
-
-/// Whether a compiler's command line, as clang writes it down, asks for vectors of more than 16 bytes.
-fn asks_for_wide_vectors(producer: &str) -> bool {
-    const NARROW: [&str; 4] = ["x86-64", "x86-64-v2", "core2", "nehalem"];
-    producer.contains("clang version")
-        && producer.split(' ').any(|flag| {
-            flag.starts_with("-mavx")
-                || (flag.strip_prefix("-march=")).is_some_and(|cpu| !NARROW.contains(&cpu))
-        })
 }
 
 /// Whether a file refers to the runtime; `None` if it cannot be read.
@@ -600,21 +569,6 @@ mod tests {
         assert_eq!(
             mapped_file("7f00-7f20 rw-p 00000000 00:00 0   [heap]"),
             None
-        );
-    }
-
-    #[test]
-    fn vectors_that_clang_was_asked_for() {
-        let asked = |flags: &str| {
-            asks_for_wide_vectors(&format!(
-                "Debian clang version 14.0.6 /usr/bin/clang {flags}"
-            ))
-        };
-        assert!(asked("-O2 -mavx2 -c a.c") && asked("-march=native") && asked("-march=x86-64-v3"));
-        assert!(!asked("-O2 -march=x86-64 a.c") && !asked("-msse4.2"));
-        assert!(
-            !asks_for_wide_vectors("GNU C17 12.2.0 -mavx2"),
-            "gcc announces them"
         );
     }
 }

@@ -9,6 +9,7 @@ use crate::source::{bare_name, is_library};
 use crate::subjects::Subjects;
 pub use crate::subjects::about;
 use crate::words;
+use atomsan_trace::numbers::grouped;
 use std::borrow::Cow;
 
 /// One step, told.
@@ -251,19 +252,6 @@ pub fn doubt(report: &Report) -> Option<&'static str> {
 
 fn is_one_line(report: &Report) -> bool {
     matches!(report.culprit.lines.as_slice(), [first, second] if first == second)
-}
-
-/// A number as people write it: 1,904.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// How it is known, by whom, and how often.

@@ -101,13 +101,33 @@ fn unite_summaries(
         (one, other) => one.or(other),
     };
     for (name, value) in other.stats {
-        let sum = match (known.stats.get(&name), value.as_u64()) {
-            (Some(known), Some(value)) => known.as_u64().map(|known| (known + value).into()),
+        let both = match (known.stats.get(&name), value.as_u64()) {
+            (Some(known), Some(value)) => {
+                known.as_u64().map(|known| match name.starts_with(MOST) {
+                    true => known.max(value),
+                    false => known + value,
+                })
+            }
             _ => None,
         };
-        known.stats.insert(name, sum.unwrap_or(value));
+        known.stats.insert(name, both.map_or(value, Into::into));
+    }
+    // A share is no sum: it is that of all places in all of them.
+    let count = |name: &str| known.stats.get(name).and_then(serde_json::Value::as_u64);
+    let sites = count("sites").unwrap_or(0).max(1);
+    let shares = known.stats.keys().filter_map(|name| {
+        let points = count(&format!("{} points", name.strip_suffix(DENSITY)?))?;
+        Some((name.clone(), points * 10_000 / sites))
+    });
+    for (name, share) in shares.collect::<Vec<_>>() {
+        known.stats.insert(name, share.into());
     }
 }
+
+/// How the name of a count begins that is the most there was at a time.
+const MOST: &str = "most ";
+/// How the name of a share of all sites ends; its count has the same beginning.
+const DENSITY: &str = " density (per 10,000)";
 
 fn unite_sources(known: &mut Vec<Excerpt>, other: Excerpt) {
     match known.iter_mut().find(|one| one.file == other.file) {
@@ -158,6 +178,30 @@ mod tests {
 
     fn united(documents: Vec<Document>) -> Document {
         unite(documents, |_, _, _| None)
+    }
+
+    #[test]
+    fn shares_and_peaks_are_no_sums() {
+        let with = |sites: u64, points: u64, most: u64| {
+            let mut one = document("a", vec![]);
+            let stats = [
+                ("sites", sites),
+                ("atomic points", points),
+                ("atomic density (per 10,000)", points * 10_000 / sites),
+                ("most transactions kept", most),
+            ];
+            let stats = stats.into_iter();
+            one.engines[0].stats = stats
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .collect();
+            one
+        };
+        let all = united(vec![with(10, 5, 7), with(30, 5, 3)]);
+        let stats = &all.engines[0].stats;
+        assert_eq!(stats["sites"], 40);
+        assert_eq!(stats["atomic points"], 10);
+        assert_eq!(stats["atomic density (per 10,000)"], 2_500);
+        assert_eq!(stats["most transactions kept"], 7);
     }
 
     #[test]

@@ -28,6 +28,24 @@ trait Value: Copy + PartialEq {
     /// # Safety
     /// As [`Value::load`].
     unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Self;
+    /// Combines the value with another one; what was there.
+    ///
+    /// # Safety
+    /// As [`Value::load`].
+    #[inline(always)]
+    unsafe fn fetch<const OP: u8>(at: *mut Self, other: Self) -> Self {
+        // SAFETY: the caller vouches for the address.
+        unsafe {
+            let mut old = Self::load(at);
+            loop {
+                let found = Self::compare_exchange(at, old, old.combine::<OP>(other));
+                if found == old {
+                    return old;
+                }
+                old = found;
+            }
+        }
+    }
 }
 
 const ADD: u8 = 0;
@@ -91,6 +109,19 @@ macro_rules! native {
                 let atomic = unsafe { $atomic::from_ptr(at) };
                 atomic.compare_exchange(old, new, SeqCst, SeqCst).unwrap_or_else(|found| found)
             }
+            #[inline(always)]
+            unsafe fn fetch<const OP: u8>(at: *mut Self, other: Self) -> Self {
+                // SAFETY: the caller vouches for the address.
+                let atomic = unsafe { $atomic::from_ptr(at) };
+                match OP {
+                    ADD => atomic.fetch_add(other, SeqCst),
+                    SUB => atomic.fetch_sub(other, SeqCst),
+                    EXCHANGE => atomic.swap(other, SeqCst),
+                    _ => match atomic.fetch_update(SeqCst, SeqCst, |old| Some(old.combine::<OP>(other))) {
+                        Ok(old) | Err(old) => old,
+                    },
+                }
+            }
         }
     )*};
 }
@@ -116,26 +147,6 @@ impl Value for u128 {
     }
 }
 
-/// Replaces the value by what `change` makes of it; before and after.
-///
-/// # Safety
-/// As [`Value::load`].
-#[inline(always)]
-unsafe fn update<V: Value>(at: *mut V, change: impl Fn(V) -> V) -> (V, V) {
-    // SAFETY: the caller vouches for the address.
-    unsafe {
-        let mut old = V::load(at);
-        loop {
-            let new = change(old);
-            let found = V::compare_exchange(at, old, new);
-            if found == old {
-                return (old, new);
-            }
-            old = found;
-        }
-    }
-}
-
 /// Performs an operation, recorded if the thread is.
 #[inline(always)]
 fn perform<V: Value, R>(
@@ -152,6 +163,7 @@ fn perform<V: Value, R>(
             ownership::atomic(thread, at as usize, V::SIZE, may_write, pc, &operation)
         });
         if let Some(result) = recorded {
+            thread.end_turn();
             start::noise(pc);
             return result;
         }
@@ -170,7 +182,7 @@ unsafe extern "C-unwind" fn load<V: Value>(at: *mut V, _order: i32, pc: u64) -> 
 unsafe extern "C-unwind" fn store<V: Value>(at: *mut V, value: V, _order: i32, pc: u64) {
     perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
-        unsafe { update(at, |_| value) };
+        unsafe { V::fetch::<EXCHANGE>(at, value) };
         ((), Outcome::Store(value.logged()))
     });
 }
@@ -183,7 +195,8 @@ unsafe extern "C-unwind" fn rmw<V: Value, const OP: u8>(
 ) -> V {
     perform(at, true, pc, || {
         // SAFETY: the program asks for this very operation.
-        let (old, new) = unsafe { update(at, |old| old.combine::<OP>(value)) };
+        let old = unsafe { V::fetch::<OP>(at, value) };
+        let new = old.combine::<OP>(value);
         (old, Outcome::Rmw(old.logged(), new.logged(), detail(OP)))
     })
 }

@@ -12,6 +12,7 @@
 //! the list twice; the index that came into its place first counts.
 
 use crate::format::{CALLS_LEN, call, header};
+use crate::sync::AtomicU64;
 use crate::{platform, recording};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -35,15 +36,49 @@ static PLACES: [AtomicU32; PLACES_LEN] = [const { AtomicU32::new(0) }; PLACES_LE
 /// How many calls a thread remembers.
 const RECENT: usize = 256;
 
-/// The calls that a thread has made last, with their index plus 1. All-zero memory is a valid one.
-pub(crate) struct Recent([Cell<(u64, u64, u32)>; RECENT]);
+/// A call that a thread has made.
+#[derive(Clone, Copy)]
+struct Made {
+    from: u64,
+    function: u64,
+    index: usize,
+    /// Where the answer is in the recording; 0 if there is no call.
+    answer: usize,
+}
+
+/// The calls that a thread has made last. All-zero memory is a valid one.
+pub(crate) struct Recent([Cell<Made>; RECENT]);
 
 impl Recent {
     /// Forgets all, because another recording has started.
     pub(crate) fn clear(&self) {
         for call in &self.0 {
-            call.set((0, 0, 0));
+            call.set(Made {
+                from: 0,
+                function: 0,
+                index: 0,
+                answer: 0,
+            });
         }
+    }
+
+    #[inline(always)]
+    fn find(&self, from: u64, function: u64, hash: u64) -> Option<(usize, u64)> {
+        let made = self.0[hash as usize % RECENT].get();
+        if made.from != from || made.function != function || made.answer == 0 {
+            return None;
+        }
+        // The follower may have changed its mind.
+        // SAFETY: an aligned word of the recording, which is mapped for good.
+        let answer = unsafe { &*(made.answer as *const AtomicU64) }.load(Ordering::Acquire);
+        (answer != 0).then_some((made.index, answer))
+    }
+
+    /// The answer, if the call is one of the last.
+    #[inline(always)]
+    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<u64> {
+        let known = self.find(from, function, hash(from, function));
+        known.map(|(_, answer)| answer)
     }
 
     /// What is said of a call: the answer, and the index of the call; `None` if there is no room or
@@ -51,19 +86,18 @@ impl Recent {
     #[inline(always)]
     pub(crate) fn ask(&self, from: u64, function: u64) -> Option<(usize, u64)> {
         let hash = hash(from, function);
-        let recent = &self.0[hash as usize % RECENT];
-        let (last_from, last_function, last) = recent.get();
-        if last_from == from && last_function == function && last != 0 {
-            let index = last as usize - 1;
-            // The follower may have changed its mind.
-            let answer = recording::call(index, call::ANSWER).load(Ordering::Acquire);
-            if answer != 0 {
-                return Some((index, answer));
-            }
+        if let Some(known) = self.find(from, function, hash) {
+            return Some(known);
         }
+        let recent = &self.0[hash as usize % RECENT];
         let found = ask(from, function, hash);
         if let Some((index, _)) = found {
-            recent.set((from, function, index as u32 + 1));
+            recent.set(Made {
+                from,
+                function,
+                index,
+                answer: core::ptr::from_ref(recording::call(index, call::ANSWER)) as usize,
+            });
         }
         found
     }

@@ -7,7 +7,6 @@
 
 use crate::format::Kind;
 use crate::locks::record;
-use crate::platform;
 use crate::platform::exported_with_caller;
 use crate::start;
 use crate::thread::{self, Thread};
@@ -15,12 +14,6 @@ use core::ptr::null;
 
 /// Flag of a switch that orders nothing.
 const NO_SYNC: u32 = 1;
-
-/// From here on, this is what runs on the calling thread.
-fn resume(thread: &Thread) {
-    platform::set_thread_word(core::ptr::from_ref(thread) as usize);
-    platform::set_owner_word(thread.mine.get());
-}
 
 extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
     let Some(thread) = thread::current() else {
@@ -34,7 +27,7 @@ extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
     let parent = position.map(|position| (thread.slot.get(), position));
     // Where its stack is going to be is not known.
     let fiber = thread::register(number, parent, || (0, 0));
-    resume(thread);
+    thread.resume();
     fiber.map_or(null(), core::ptr::from_ref)
 }
 
@@ -52,7 +45,7 @@ unsafe extern "C-unwind" fn switch_to(fiber: *const Thread, flags: u32, pc: u64)
         let position = thread.position_of_step();
         next.work(|| next.after_position(thread.slot.get(), position));
     }
-    resume(next);
+    next.resume();
 }
 
 /// # Safety
@@ -63,7 +56,7 @@ unsafe extern "C-unwind" fn destroy(fiber: *const Thread, _pc: u64) {
         let thread = thread::current();
         fiber.end();
         if let Some(thread) = thread {
-            resume(thread);
+            thread.resume();
         }
     }
 }

@@ -50,7 +50,7 @@ const EPOCHS: u32 = 1 << EPOCH_BITS;
 const WRITING: u64 = 0;
 
 /// The beginning of a transaction: from the low bits on, the epoch, the region, and as much of the
-/// number as there is room for, plus 1.
+/// number as there is room for (see [`tag`]).
 struct Entry {
     what: AtomicU64,
     position: AtomicU64,
@@ -78,10 +78,11 @@ pub(crate) struct Source {
     pub(crate) end: Option<u64>,
 }
 
-/// The upper bits of an entry.
+/// The upper bits of an entry, of which one is always set: of the number, what the entry's place does not
+/// tell.
 fn tag(clock: u64) -> u64 {
-    let bits = 64 - EPOCH_BITS - REGION_BITS;
-    clock % ((1 << bits) - 1) + 1
+    let upper = 1 << (64 - EPOCH_BITS - REGION_BITS - 1);
+    (clock / LEN % upper) | upper
 }
 
 /// Whether an epoch is not before another one.

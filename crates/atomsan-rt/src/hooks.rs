@@ -14,7 +14,7 @@
 //! place in the granule. A thread that is not recorded has a word that none is like.
 
 use crate::platform::exported_with_caller;
-use crate::thread::Thread;
+use crate::thread::{Settled, Thread};
 use crate::{ownership, platform, shadow, thread};
 use core::mem::offset_of;
 
@@ -64,12 +64,14 @@ unsafe extern "C-unwind" fn fill(to: *mut u8, byte: i32, len: usize, pc: u64) ->
 
 /// Defines hooks of aligned accesses of up to 8 bytes. Where nothing is logged, two things more are
 /// settled here: the owner's first access in an epoch, which renews the word; and a read of what has
-/// no owner, if the thread is after the position in the word.
+/// no owner, if the thread is after the position in the word (see `thread::settled`).
 macro_rules! fast {
     ($($name:ident => $size:literal, $write:literal;)*) => {$(
         #[cfg(not(test))]
-        // SAFETY: the name belongs to the instrumentation ABI that this library implements.
+        // SAFETY: the name belongs to the instrumentation ABI that this library implements, and the
+        // section is one of code.
         #[unsafe(no_mangle)]
+        #[unsafe(link_section = ".text.atomsan_hooks")]
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
@@ -86,43 +88,37 @@ macro_rules! fast {
                 "jne 2f",
                 "ret",
                 "2:",
+                "mov rsi, qword ptr fs:[rax + 8]",
+                ".if {write}",
+                ".else",
+                "mov r8, qword ptr fs:[rax + 16]",
+                "xor rdx, rsi",
+                "mov rcx, rdx",
+                "shr rcx, 48",
+                "cmp rdx, qword ptr [r8 + 8 * rcx + {below}]",
+                "jae 4f",
+                "and edi, 8 * {seen_last}",
+                "mov qword ptr [r8 + rdi + {seen}], rsi",
+                "ret",
+                "4:",
+                "xor rdx, rsi",
+                ".endif",
                 "cmp byte ptr [rip + {order_only}], 0",
                 "je 3f",
                 "movabs rcx, {owner}",
                 "test rdx, rcx",
-                "jne 4f",
+                "jne 3f",
                 "movabs rcx, {epoch}",
                 "and rcx, rdx",
-                "xor rdx, qword ptr fs:[rax + 8]",
+                "xor rdx, rsi",
                 "xor rdx, rcx",
                 "mov qword ptr [r9], rdx",
                 "ret",
-                "4:",
-                ".if {write}",
-                ".else",
-                "xor rdx, qword ptr fs:[rax + 8]",
-                "mov rcx, rdx",
-                "shr rcx, 48",
-                "sub ecx, 0x4000",
-                "cmp ecx, 0x3fff",
-                "ja 3f",
-                "mov r8d, dword ptr fs:[rax + 10]",
-                "mov rax, qword ptr fs:[rax]",
-                "cmp rax, 1",
-                "jbe 3f",
-                "shl rdx, 17",
-                "shr rdx, 17",
-                "cmp qword ptr [rax + 8 * rcx + {known}], rdx",
-                "jb 3f",
-                "mov ecx, edi",
-                "shr ecx, 3",
-                "and ecx, {seen_last}",
-                "mov dword ptr [rax + 4 * rcx + {seen}], r8d",
-                "ret",
-                ".endif",
                 "3:",
                 "mov rsi, qword ptr [rsp]",
                 "jmp {handler}",
+                // The next one starts with a cache line.
+                ".p2align 6",
                 mask = sym shadow::MASK,
                 base = sym shadow::BASE,
                 masks = sym ownership::MASKS,
@@ -131,8 +127,8 @@ macro_rules! fast {
                 order_only = sym ownership::ORDER_ONLY,
                 owner = const if $write { ownership::OWNER_WRITES } else { ownership::OWNER_READS },
                 epoch = const ownership::EPOCH,
-                known = const offset_of!(Thread, known),
-                seen = const offset_of!(Thread, seen),
+                below = const offset_of!(Settled, below),
+                seen = const offset_of!(Settled, seen),
                 seen_last = const thread::SEEN - 1,
                 handler = sym plain::<$size, $write>,
             )
@@ -228,13 +224,17 @@ exported! {
 }
 
 extern "C-unwind" fn func_exit() {
-    if let Some(thread) = thread::current() {
+    if let Some(thread) = thread::current()
+        && !thread.exits_again()
+    {
         thread.exit();
     }
 }
 
 extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
-    if let Some(thread) = thread::current() {
+    if let Some(thread) = thread::current()
+        && !thread.enters_again(call, function, stack)
+    {
         thread.enter(call, function, stack);
     }
 }

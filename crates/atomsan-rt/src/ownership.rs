@@ -42,6 +42,7 @@
 //! (`atomic`) and are changed by compare-exchange only.
 
 mod atomic;
+mod simply;
 
 pub(crate) use atomic::{Outcome, atomic, take_back, unseen_atomic};
 
@@ -49,7 +50,7 @@ use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
 use crate::thread::Thread;
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicBool, Ordering, fence};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 const LOCKED: u64 = 1;
 const EXCLUSIVE: u64 = 1 << 63;
@@ -114,12 +115,42 @@ pub(crate) fn log_no_accesses() {
     }
 }
 
+/// Whether plain accesses to memory that one thread has to itself are left out of the logs: history is
+/// being forgotten anyway, and this part of it says least.
+static SHARED_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// From now on, plain accesses to granules that only one thread has accessed are not logged, and cost
+/// no more than a look at the word, in whatever epoch.
+pub(crate) fn log_shared_accesses_only() {
+    if SHARED_ONLY.swap(true, Ordering::Relaxed) || is_order_only() {
+        return;
+    }
+    for mask in &MASKS {
+        let state = mask.load(Ordering::Relaxed) & (STATE | SLOT);
+        mask.store(state | SHARED | ATOMIC, Ordering::Relaxed);
+    }
+}
+
+/// Whether an access to a granule with this word is left out, if the thread owns it.
+#[inline(always)]
+fn is_left_out(word: u64) -> bool {
+    word & (SHARED | ATOMIC) == 0 && SHARED_ONLY.load(Ordering::Relaxed)
+}
+
 /// Accesses are logged again.
 #[cfg(test)]
 pub(crate) fn log_accesses() {
     ORDER_ONLY.store(false, Ordering::Relaxed);
-    for (index, shared) in MASKS.iter().enumerate() {
-        shared.store(mask(index), Ordering::Relaxed);
+    log_private_accesses();
+}
+
+/// Accesses to what one thread has to itself are logged again, because it is in another log.
+pub(crate) fn log_private_accesses() {
+    SHARED_ONLY.store(false, Ordering::Relaxed);
+    if !is_order_only() {
+        for (index, shared) in MASKS.iter().enumerate() {
+            shared.store(mask(index), Ordering::Relaxed);
+        }
     }
 }
 
@@ -134,6 +165,7 @@ pub(crate) const fn masks_offset(size: usize, write: bool) -> usize {
     8 * (16 * size.trailing_zeros() as usize + 8 * write as usize)
 }
 
+#[inline(always)]
 fn slot_of(word: u64) -> u32 {
     (word >> 48) as u32 & 0x3fff
 }
@@ -159,6 +191,15 @@ pub(crate) fn next_epoch(mine: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn epoch_of(word: u64) -> u32 {
     ((word & EPOCH) >> EPOCH.trailing_zeros()) as u32
+}
+
+/// How the words of granules without an owner begin that name a slot, and what those are smaller than
+/// that name a position up to this one; or any, if there is none. Those that atomic operations have
+/// touched are never smaller.
+pub(crate) fn settled(slot: u32, after: Option<u64>) -> (usize, u64) {
+    let beginning = READ_SHARED | u64::from(slot) << 48;
+    let end = after.map_or(ATOMIC, |position| (position + 1).min(ATOMIC));
+    ((beginning >> 48) as usize, beginning + end)
 }
 
 /// The word of a granule that belongs to the thread, with nothing logged.
@@ -208,7 +249,11 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
             let logged = logging(bytes(address, size), write);
             add(thread, shadow, next, logged, [first, second_word(0, pc)]);
         }
-        Known::Nothing => take(thread, address, size, write, pc),
+        Known::Nothing => {
+            if !simply::takes(thread, address, write, pc) {
+                take(thread, address, size, write, pc);
+            }
+        }
     }
 }
 
@@ -350,6 +395,11 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
                 shadow.store(next, Ordering::Release);
                 Some(0)
             }
+            Known::Nothing
+                if is_order_only() && simply::takes_word(thread, shadow, word, write, || true) =>
+            {
+                None
+            }
             Known::Nothing => own(thread, at, bytes, write),
         };
         if let Some(detail) = detail {
@@ -378,7 +428,7 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
     if difference & (state | SLOT) == 0 {
         let logged = logging(bytes, write);
         let to_log = if is_order_only() { 0 } else { logged };
-        if difference & (EPOCH | to_log) == 0 {
+        if difference & (EPOCH | to_log) == 0 || is_left_out(word) {
             return Known::Logged;
         }
         if word & ATOMIC == 0 {
@@ -481,7 +531,8 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.filter(address & !7, next, bytes);
             }
             thread.taken.set((address, word, next));
-            return Some(taken(thread, word));
+            let is_own = next & EXCLUSIVE != 0 && is_left_out(next);
+            return (!is_own).then(|| taken(thread, word));
         }
     }
 }
@@ -489,11 +540,11 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
 /// The thread reads a granule that has no owner and this word; whether it is still so. Where nobody
 /// locks the words of atomic operations, a writer that locks this one after that sees it.
 fn sees(thread: &Thread, shadow: &AtomicU64, address: usize, word: u64) -> bool {
-    if !thread.see(address) || !is_order_only() || word & ATOMIC == 0 {
+    if !is_order_only() || word & ATOMIC == 0 {
+        thread.see(address);
         return true;
     }
-    fence(Ordering::SeqCst);
-    shadow.load(Ordering::Acquire) == word
+    !thread.see_at_once(address) || shadow.load(Ordering::Acquire) == word
 }
 
 /// The detail of an access to a granule with this word.
@@ -548,6 +599,7 @@ fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}
+        _ if slot_of(word) == thread.slot.get() => {}
         _ => drop(thread.after_epoch(slot_of(word), epoch_of(word))),
     }
 }

@@ -287,7 +287,7 @@ pub(crate) fn exit_process(status: i32) -> ! {
     }
 }
 
-// Two thread-local words in the initial-exec model: their distance from the thread pointer is a
+// Three thread-local words in the initial-exec model: their distance from the thread pointer is a
 // constant of the process, found in the GOT. `thread_local!` in a shared library would call
 // `__tls_get_addr` on every hook, which doubles what a hook costs.
 global_asm!(
@@ -296,13 +296,18 @@ global_asm!(
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 16",
+    ".size atomsan_thread, 24",
     "atomsan_thread:",
     ".quad 0",
     ".quad {unowned}",
+    ".quad {nobody}",
     ".popsection",
     unowned = const UNOWNED,
+    nobody = sym NOBODY,
 );
+
+/// What a thread that is not recorded is after: nothing.
+static NOBODY: crate::thread::Settled = crate::thread::Settled::nothing();
 
 /// The second thread-local word of a thread that owns nothing: no shadow word is like it.
 pub(crate) const UNOWNED: u64 = 1 << 63;
@@ -323,16 +328,20 @@ pub(crate) fn thread_word() -> usize {
     word
 }
 
-/// Sets the thread-local word.
+/// Sets the thread-local word, and the third one: what the thread is after, nothing if there is no
+/// such thread.
 #[inline]
-pub(crate) fn set_thread_word(word: usize) {
-    // SAFETY: writes the word that the assembly above reserves in every thread.
+pub(crate) fn set_thread_word(word: usize, settled: Option<&crate::thread::Settled>) {
+    let settled = core::ptr::from_ref(settled.unwrap_or(&NOBODY));
+    // SAFETY: writes the words that the assembly above reserves in every thread.
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
             "mov qword ptr fs:[{0}], {1}",
+            "mov qword ptr fs:[{0} + 16], {2}",
             out(reg) _,
             in(reg) word,
+            in(reg) settled,
             options(nostack, preserves_flags),
         );
     }

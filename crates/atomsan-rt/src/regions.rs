@@ -45,6 +45,14 @@ mod flag {
     pub(super) const FOREIGN: u64 = 1 << 49;
 }
 
+/// A call that has been made before.
+pub(crate) enum Again {
+    /// It is this region.
+    Region(u64),
+    /// It is of a function that is none of the user's: what its frame is to remember of it.
+    Other(u64),
+}
+
 /// Where a thread is. All-zero memory is a valid one.
 pub(crate) struct Position {
     /// The number of the transaction, and of the one that the log's last record belongs to.
@@ -73,6 +81,9 @@ pub(crate) struct Position {
     entry: Cell<(u64, bool)>,
     /// What was asked last.
     recent: Recent,
+    /// The last place outside of regions where something happened, if nothing is inlined there; 0 if
+    /// something is.
+    passed: Cell<u64>,
 }
 
 impl Position {
@@ -84,6 +95,7 @@ impl Position {
     /// Forgets what was asked, because another recording has started.
     pub(crate) fn forget_calls(&self) {
         self.recent.clear();
+        self.passed.set(0);
     }
 
     /// Whether the thread is in a region.
@@ -129,6 +141,12 @@ fn called_region(said: u64) -> u64 {
 impl Thread {
     /// Another transaction starts, which executes this region, or none.
     fn tick(&self, region: u64) {
+        self.tick_quickly(region);
+    }
+
+    /// The same, where it has to be quick.
+    #[inline(always)]
+    fn tick_quickly(&self, region: u64) {
         let at = &self.position;
         let now = at.clock.get() + 1;
         at.clock.set(now);
@@ -168,9 +186,19 @@ impl Thread {
             return;
         }
         let (index, said) = at.recent.ask(pc, PLACE).unwrap_or((0, 0));
+        at.passed
+            .set(if said & answer::INLINED == 0 { pc } else { 0 });
         let has_entry = at.users.get() + at.foreign.get() > 0;
         let inlined = self.inlined_region(index, said, has_entry);
         self.enter_inlined(self.top.get(), pc, inlined);
+    }
+
+    /// Whether something happens at a place where nothing is to be done, in a first run, in which no answer
+    /// changes: it is the last place that was passed, and nothing is inlined there; or it is inside of a
+    /// region.
+    #[inline(always)]
+    pub(crate) fn passes_again(&self, pc: u64) -> bool {
+        self.is_inside() || self.is_outside() && self.position.passed.get() == pc & LOW
     }
 
     /// The thread starts, or goes on in another recording: it is in no region that is known.
@@ -197,6 +225,7 @@ impl Thread {
         };
         if known.get() < clock & LOW {
             known.set(clock & LOW);
+            self.settle(slot, clock & LOW);
             self.write_edge(slot, clock);
         }
     }
@@ -306,6 +335,67 @@ impl Thread {
         flags
     }
 
+    /// What a call outside of regions is, if it has been made before, and is of one of the user's functions
+    /// that is a region, or of somebody else's; and is nothing else.
+    #[inline(always)]
+    pub(crate) fn call_again(&self, from: u64, function: u64) -> Option<Again> {
+        const WHAT: u64 = answer::USER | answer::ATOMIC | answer::INLINED;
+        let at = &self.position;
+        let said = at.recent.answer(from, function)?;
+        if !self.is_outside() {
+            return None;
+        }
+        let foreign = u32::from(said & answer::FOREIGN != 0);
+        if said & (answer::USER | answer::INLINED) == 0 {
+            at.foreign.set(at.foreign.get() + foreign);
+            return Some(Again::Other(u64::from(foreign) * flag::FOREIGN));
+        }
+        let is_region = said & WHAT == answer::USER | answer::ATOMIC
+            && foreign == 0
+            && at.users.get() > 0
+            && number(said, answer::FAMILY) != at.entry.get().0;
+        is_region.then(|| Again::Region(called_region(said)))
+    }
+
+    /// Begins the region of a function of the user's, whose frame ends at `end`: what the frame is to
+    /// remember of it.
+    #[inline(always)]
+    pub(crate) fn begin_region(&self, region: u64, end: usize) -> u64 {
+        let at = &self.position;
+        at.users.set(at.users.get() + 1);
+        self.tick_quickly(region);
+        at.floor.set(end);
+        flag::USER
+    }
+
+    /// Whether the thread is outside of regions.
+    #[inline(always)]
+    pub(crate) fn is_outside(&self) -> bool {
+        self.position.region.get() == 0
+    }
+
+    /// Whether a region ends where the frame does that ends at `end`, and nothing else does.
+    #[inline(always)]
+    pub(crate) fn is_last_of_region(&self, end: usize) -> bool {
+        self.position.floor.get() == end && !self.is_held_open()
+    }
+
+    /// Ends that region.
+    #[inline(always)]
+    pub(crate) fn end_last_of_region(&self) {
+        self.position.floor.set(0);
+        self.tick_quickly(0);
+    }
+
+    /// Leaves a function whose frame has remembered what it is.
+    #[inline(always)]
+    pub(crate) fn leave_flagged(&self, function: u64) {
+        let at = &self.position;
+        let of = |flag: u64| u32::from(function & flag != 0);
+        at.users.set(at.users.get() - of(flag::USER));
+        at.foreign.set(at.foreign.get() - of(flag::FOREIGN));
+    }
+
     /// Whether a function of the user's is a region.
     fn is_region(&self, said: u64, flags: &mut u64) -> bool {
         let at = &self.position;
@@ -384,11 +474,6 @@ impl Thread {
                 self.end_region();
             }
         }
-        if function & flag::USER != 0 {
-            at.users.set(at.users.get() - 1);
-        }
-        if function & flag::FOREIGN != 0 {
-            at.foreign.set(at.foreign.get() - 1);
-        }
+        self.leave_flagged(function);
     }
 }

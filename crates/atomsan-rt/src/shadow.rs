@@ -15,6 +15,7 @@
 
 use crate::platform;
 use crate::sync::AtomicU64;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// How many bits of an address tell where its shadow is: fewer if there is no room.
@@ -26,6 +27,12 @@ const FEW_BITS: core::ops::RangeInclusive<u32> = 24..=36;
 /// The shadow's place is asked for at multiples of this, so that the program's own memory does not
 /// move out of the way into addresses that differ only in their upper bits.
 const PLACES: usize = 1 << 44;
+
+/// A shadow word and its granule differ in the lower 12 bits of their addresses by so much. If they were the
+/// same there, a processor that has just stored the word would hold the program's access to the granule
+/// back, because it compares no more than these bits at first. Whole cache lines, and an odd number of them,
+/// because programs go through their memory in even steps.
+const ASIDE: usize = 21 * 64;
 
 static NOWHERE: AtomicU64 = AtomicU64::new(0);
 /// Where the shadow is. Set before [`MASK`] is, and loaded after it.
@@ -41,7 +48,7 @@ pub(crate) fn reserve() -> bool {
     }
     for bits in BITS.rev() {
         for place in 1..7 {
-            let base = platform::reserve_memory(place * PLACES, 1 << bits);
+            let base = platform::reserve_memory(place * PLACES, (1 << bits) + PAGE);
             if !base.is_null() {
                 use_memory(base, bits);
                 return true;
@@ -50,7 +57,7 @@ pub(crate) fn reserve() -> bool {
     }
     for bits in FEW_BITS.rev() {
         if 1 << bits <= platform::address_limit() / 8 {
-            let base = platform::map_memory(1 << bits);
+            let base = platform::map_memory((1 << bits) + PAGE);
             if !base.is_null() {
                 use_memory(base, bits);
                 return true;
@@ -61,7 +68,7 @@ pub(crate) fn reserve() -> bool {
 }
 
 fn use_memory(base: *mut u8, bits: u32) {
-    BASE.store(base.cast(), Ordering::Release);
+    BASE.store(base.wrapping_add(ASIDE).cast(), Ordering::Release);
     MASK.store((1 << bits) - 8, Ordering::Release);
 }
 
@@ -116,20 +123,59 @@ pub(crate) fn each(address: usize, len: usize, visit: impl FnMut(&AtomicU64)) {
 
 const PAGE: usize = 4096;
 
+/// Where the memory starts whose shadow is in the same page.
+fn page_of(address: usize) -> usize {
+    (address.wrapping_add(ASIDE) & !(PAGE - 1)).wrapping_sub(ASIDE)
+}
+
 /// Makes `len` bytes at `address` new: nobody owns them and nothing was seen of them.
 pub(crate) fn reset(address: usize, len: usize) {
     let mask = MASK.load(Ordering::Acquire);
     let end = address.saturating_add(len);
-    let (first, last) = (address.next_multiple_of(PAGE), end & !(PAGE - 1));
+    let (first, last) = (page_of(address.saturating_add(PAGE - 1)), page_of(end));
     if mask == 0 || first >= last || last - first > mask || first & mask > last & mask {
         return each_known(address, len, |word| word.store(0, Ordering::Relaxed));
     }
     each_known(address, first - address, |word| {
         word.store(0, Ordering::Relaxed);
     });
-    // SAFETY: whole pages of the shadow, which are zero when they are touched again.
-    unsafe { platform::forget_memory(core::ptr::from_ref(word(first)) as usize, last - first) };
+    forget_pages(core::ptr::from_ref(word(first)) as usize, last - first);
     each_known(last, end - last, |word| word.store(0, Ordering::Relaxed));
+}
+
+/// Makes whole pages of the shadow zero. If few of them have ever been touched, as of a stack, these are
+/// filled: to give them back would make all processors forget where they were, and they are touched again
+/// soon.
+fn forget_pages(start: usize, len: usize) {
+    const FEW: usize = 16;
+    let mut room = MaybeUninit::uninit();
+    let pages = (len <= AT_ONCE * PAGE).then(|| touched(&mut room, start, len / PAGE));
+    let is_touched = |touched: &&u8| **touched & 1 != 0;
+    let Some(pages) = pages.filter(|pages| pages.iter().filter(is_touched).count() <= FEW) else {
+        // SAFETY: whole pages of the shadow, which are zero when they are touched again.
+        unsafe { platform::forget_memory(start, len) };
+        return;
+    };
+    for (page, _) in (pages.iter().enumerate()).filter(|(_, touched)| is_touched(touched)) {
+        // SAFETY: a page of the shadow, in which zero is a valid word.
+        unsafe { platform::fill((start + page * PAGE) as *mut u8, 0, PAGE) };
+    }
+}
+
+/// Of how many pages it is asked at once whether they have ever been touched.
+const AT_ONCE: usize = 4096;
+
+/// Whether pages of the shadow have ever been touched.
+fn touched(room: &mut MaybeUninit<[u8; AT_ONCE]>, start: usize, pages: usize) -> &[u8] {
+    // Not by libc's `memset`, which is the program's and would seem to interrupt us.
+    // SAFETY: the room is there, and all of it is filled.
+    let touched = unsafe {
+        platform::fill(room.as_mut_ptr().cast(), 0, AT_ONCE);
+        room.assume_init_mut()
+    };
+    let pages = pages.min(AT_ONCE);
+    platform::touched_pages(start, &mut touched[..pages]);
+    &touched[..pages]
 }
 
 /// Visits the words of `len` bytes at `address` of which something is known.
@@ -168,23 +214,15 @@ fn each_known_of_few(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU
 /// The same for so many that it pays to ask which pages of the shadow have ever been touched.
 #[inline(never)]
 fn each_known_of_many(address: usize, len: usize, visit: &mut impl FnMut(&AtomicU64)) {
-    const AT_ONCE: usize = 4096;
     let end = address.saturating_add(len);
     let mut at = address;
     while at < end {
-        let base = at & !(PAGE - 1);
+        let base = page_of(at);
         let stop = end.min(base.saturating_add(AT_ONCE * PAGE));
-        // Not by libc's `memset`, which is the program's and would seem to interrupt us.
-        let mut touched = core::mem::MaybeUninit::<[u8; AT_ONCE]>::uninit();
-        // SAFETY: the room is there, and all of it is filled.
-        let touched = unsafe {
-            platform::fill(touched.as_mut_ptr().cast(), 0, AT_ONCE);
-            touched.assume_init_mut()
-        };
+        let mut room = MaybeUninit::uninit();
         let shadow = core::ptr::from_ref(word(base)) as usize;
-        platform::touched_pages(shadow, &mut touched[..(stop - base).div_ceil(PAGE)]);
-        for &touched in &*touched {
-            let next = stop.min((at | (PAGE - 1)).saturating_add(1));
+        for &touched in touched(&mut room, shadow, (stop - base).div_ceil(PAGE)) {
+            let next = stop.min(page_of(at).saturating_add(PAGE));
             if touched != 0 && at < next {
                 each_known_of_few(at, next - at, visit);
             }

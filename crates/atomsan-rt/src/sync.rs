@@ -5,11 +5,9 @@
 //! mapped memory and in statics, and the code that is tested is the code that runs in programs.
 
 #[cfg(not(test))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 #[cfg(test)]
-pub(crate) use stepping::{
-    AtomicBool, AtomicU32, AtomicU64, AtomicUsize, scheduled, step, yield_now,
-};
+pub(crate) use stepping::{AtomicBool, AtomicU64, AtomicUsize, scheduled, step, yield_now};
 
 #[cfg(test)]
 mod stepping {
@@ -72,10 +70,6 @@ mod stepping {
             load(order: Ordering) -> bool;
             store(value: bool, order: Ordering) -> ();
             swap(value: bool, order: Ordering) -> bool;
-        }
-        AtomicU32: u32 {
-            load(order: Ordering) -> u32;
-            store(value: u32, order: Ordering) -> ();
         }
         AtomicUsize: usize {
             load(order: Ordering) -> usize;

@@ -6,8 +6,8 @@
 //! never given back; a thread that starts may take over the slot of one that has ended, and then
 //! starts after it.
 //!
-//! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`again`], and
-//! what it orders itself after in [`after`].
+//! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`rewind`], and
+//! what it orders itself after in [`after`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -25,13 +25,18 @@ mod after;
 mod again;
 mod append;
 mod frames;
+mod rewind;
+mod settled;
+mod turns;
+
+pub(crate) use rewind::count_edge;
+pub(crate) use settled::{SEEN, Settled};
 
 use crate::format::{Kind, SLOTS, first_word, header};
 use crate::history::History;
 use crate::log::Log;
-use crate::sync::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
-pub(crate) use again::count_edge;
 use core::cell::Cell;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
@@ -42,10 +47,6 @@ const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
 const FILTER: usize = 1 << 15;
-/// How many granules without an owner a thread remembers the last read of. Others that share a
-/// place make it later than it was.
-pub(crate) const SEEN: usize = 1 << 10;
-
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
 
@@ -118,6 +119,7 @@ pub(crate) struct Thread {
     stack_low: Cell<usize>,
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
+    turns: Cell<turns::Turns>,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
     filter: [Cell<Filtered>; FILTER],
@@ -125,8 +127,11 @@ pub(crate) struct Thread {
     pub(crate) known: [Cell<u64>; SLOTS + 1],
     /// Transactions that this thread is after, by slot, where that is not the same.
     linked: [Cell<u64>; SLOTS + 1],
-    /// The epochs of the last reads of granules that have no owner.
-    pub(crate) seen: [AtomicU32; SEEN],
+    /// Which granules without an owner need no edge, and when they were read last.
+    settled: Settled,
+    /// The owner, epoch and transaction that this one has last put itself after. Forgotten with the
+    /// transaction, because epochs come again.
+    last_after: Cell<(u32, u32, u64)>,
     /// The last transactions.
     pub(crate) history: History,
     /// The position at which the log may start again.
@@ -173,7 +178,7 @@ pub(crate) fn register(
     parent: Option<(u32, u64)>,
     stack: fn() -> (usize, usize),
 ) -> Option<&'static Thread> {
-    platform::set_thread_word(OFF);
+    platform::set_thread_word(OFF, None);
     if !start::ensure() {
         return None;
     }
@@ -202,7 +207,7 @@ pub(crate) fn register(
     let first = first_word(Kind::ThreadStart, 0, number);
     thread.append([first, 0, low as u64, (high - low) as u64]);
     crate::shadow::reset(low, high - low);
-    platform::set_thread_word(record as usize);
+    thread.resume();
     Some(thread)
 }
 
@@ -228,7 +233,7 @@ fn take_slot() -> Option<usize> {
 /// Stops recording the calling thread; what [`after_fork`] takes up again.
 pub(crate) fn pause() -> Option<&'static Thread> {
     let word = platform::thread_word();
-    platform::set_thread_word(OFF);
+    platform::set_thread_word(OFF, None);
     // SAFETY: as in `current`.
     (word > OFF).then(|| unsafe { &*(word as *const Thread) })
 }
@@ -243,11 +248,12 @@ pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
         VACANT[slot].store(false, Ordering::Relaxed);
     }
     VACANCIES.store(0, Ordering::Relaxed);
+    ownership::log_private_accesses();
     if let Some(thread) = thread {
         let record = core::ptr::from_ref(thread).cast_mut();
         SLOT_TABLE[thread.slot.get() as usize].store(record, Ordering::Release);
         thread.start_over();
-        platform::set_thread_word(record as usize);
+        thread.resume();
     }
 }
 
@@ -259,6 +265,7 @@ pub(crate) fn forget_all() {
         if let Some(thread) = unsafe { record.load(Ordering::Relaxed).as_ref() } {
             let own = thread.slot.get() as usize;
             let forget = |known: &[Cell<u64>]| known.iter().for_each(|known| known.set(0));
+            thread.last_after.set((0, 0, 0));
             forget(&thread.known);
             forget(&thread.linked);
             thread.known[own].set(u64::MAX);
@@ -277,6 +284,12 @@ pub(crate) fn position_of(slot: u32) -> u64 {
 }
 
 impl Thread {
+    /// From here on, this is what runs on the calling thread of the system.
+    pub(crate) fn resume(&self) {
+        platform::set_thread_word(core::ptr::from_ref(self) as usize, Some(&self.settled));
+        platform::set_owner_word(self.mine.get());
+    }
+
     /// Finds the slot's entry in the recording.
     fn find_entry(&self) {
         let entry = recording::slot_entry(self.slot.get(), 0);
@@ -299,7 +312,7 @@ impl Thread {
         self.silent.set(start::logs() == start::Logs::Edges);
         self.tabled.set(start::logs() != start::Logs::All);
         self.ignoring.set(0);
-        self.known[slot as usize].set(u64::MAX);
+        self.know_itself();
         self.bottom.set(Frame {
             call: 0,
             function: 0,
@@ -316,18 +329,29 @@ impl Thread {
         self.guard();
     }
 
+    /// A thread is after itself.
+    fn know_itself(&self) {
+        let slot = self.slot.get();
+        self.known[slot as usize].set(u64::MAX);
+        if self.silent.get() {
+            self.settled.set(slot, None);
+        }
+    }
+
     /// The same thread, in a new recording, where nobody else is known.
     fn start_over(&self) {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
             self.known[slot].set(0);
             self.linked[slot].set(0);
+            self.settled.set(slot as u32, Some(0));
         }
-        self.known[self.slot.get() as usize].set(u64::MAX);
+        self.last_after.set((0, 0, 0));
+        self.know_itself();
         recording::prepare_slot(self.slot.get() as usize);
         self.find_entry();
         self.log.start_over();
         self.due.set(0);
-        again::forget_edges();
+        rewind::forget_edges();
         self.links.start_over();
         self.position.forget_calls();
         self.logged.set(0);
@@ -383,6 +407,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn start_epoch(&self) -> u32 {
         self.used.set(false);
+        self.last_after.set((0, 0, 0));
         self.set_mine(ownership::next_epoch(self.mine.get()));
         ownership::epoch_of(self.mine.get())
     }
@@ -473,7 +498,7 @@ impl Thread {
 
     /// The thread's last event: what it does from here on is not recorded.
     pub(crate) fn end(&self) -> u64 {
-        platform::set_thread_word(OFF);
+        platform::set_thread_word(OFF, None);
         self.append_step(Kind::ThreadEnd, self.number.get(), 0);
         let position = self.position();
         if self.tabled.get() {

@@ -12,6 +12,7 @@ pub mod generate;
 pub mod input;
 mod intern;
 pub mod names;
+pub mod numbers;
 pub mod read;
 pub mod spec;
 pub mod stacks;

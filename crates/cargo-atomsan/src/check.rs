@@ -17,6 +17,7 @@ use atomsan_engines::demotion::demote;
 use atomsan_report::{Rank, Report, fold};
 use atomsan_trace::input::Source;
 use atomsan_trace::names::Definition;
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::read::{self, ReadOptions, Summary};
 use atomsan_trace::spec::Atomic;
 use atomsan_trace::{Names, Spec};
@@ -340,7 +341,7 @@ fn write_text(
         };
         let seen = match run.findings.total() {
             total if total > shown as u64 => {
-                format!(", {} violations", output::grouped(total))
+                format!(", {} violations", grouped(total))
             }
             _ => String::new(),
         };
@@ -353,11 +354,11 @@ fn write_text(
             "{}: {}: {verdict}{seen} in {} events{stopped}",
             checked.file,
             run.engine.name(),
-            output::grouped(events),
+            grouped(events),
         );
         out.write(|out| writeln!(out, "{line}"))?;
         if run.findings.not_kept() > 0 {
-            let count = output::grouped(run.findings.not_kept());
+            let count = grouped(run.findings.not_kept());
             let note = format!("{count} violations after those are only counted");
             out.write(|out| writeln!(out, "  note: {note}"))?;
         }
@@ -366,7 +367,7 @@ fn write_text(
         }
         if args.stats {
             for stat in run.engine.stats() {
-                let value = output::grouped(stat.value);
+                let value = grouped(stat.value);
                 out.write(|out| writeln!(out, "  {value:>15}  {}", stat.name))?;
             }
         }

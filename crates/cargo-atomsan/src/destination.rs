@@ -7,6 +7,7 @@ use crate::exit::UsageError;
 use crate::output;
 use anyhow::Context as _;
 use atomsan_trace::input::Compression;
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::write::Writer;
 use atomsan_trace::{Batch, Format};
 use std::fs::File;
@@ -107,7 +108,7 @@ impl Destination {
             output::warn(&format!(
                 "{}: {} {what} events were left out: the format has no word for them",
                 self.name,
-                output::grouped(*count)
+                grouped(*count)
             ));
         }
         Ok(written.events)

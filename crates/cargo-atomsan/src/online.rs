@@ -9,7 +9,7 @@ use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, output, pass};
+use crate::{child, last, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
@@ -17,6 +17,7 @@ use atomsan_online::{Follower, Options};
 use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::spec::Pattern;
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -286,7 +287,7 @@ impl Process {
         if unasked > 0 {
             warnings.push(format!(
                 "{} calls counted as no region, because there were too many to ask for, or nobody answered",
-                output::grouped(unasked)
+                grouped(unasked)
             ));
         }
         warnings

@@ -6,7 +6,7 @@
 use crate::accept::{self, Judge};
 use crate::exit::Exit;
 use crate::last;
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::products::{self, Products};
 use crate::recorded::{Args, warnings};
 use crate::render;
@@ -16,6 +16,7 @@ use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_engines::engine::Stat;
 use atomsan_recording::file::Counters;
 use atomsan_report::{Document, Rank, Report, unite};
+use atomsan_trace::numbers::grouped;
 use std::collections::HashSet;
 use std::io::{Read, Seek, Write};
 use std::path::Path;
@@ -381,7 +382,7 @@ impl Seen {
 
 fn counted(count: u64, what: &str, plural: &str) -> String {
     let ending = if count == 1 { "" } else { plural };
-    format!("{} {what}{ending}", output::grouped(count))
+    format!("{} {what}{ending}", grouped(count))
 }
 
 impl std::fmt::Display for Seen {

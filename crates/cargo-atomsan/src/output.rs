@@ -5,6 +5,7 @@
 //! exit status still tells the verdict.
 
 use anyhow::Context as _;
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::read::Summary;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -160,32 +161,4 @@ pub(crate) fn has_terminal() -> bool {
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {thing}{plural}", grouped(number))
-}
-
-/// A number with separators: 9,778,716.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn numbers_are_grouped_by_three() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (9_778_716, "9,778,716"),
-        ] {
-            assert_eq!(super::grouped(number), text);
-        }
-    }
 }

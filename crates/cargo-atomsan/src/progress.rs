@@ -1,6 +1,7 @@
 //! Progress of long work: on a terminal, after a second, with speed and time left.
 
 use crate::output;
+use atomsan_trace::numbers::grouped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ impl Progress {
         bar.set_position(done);
         let elapsed = elapsed.as_secs_f64();
         let speed = events as f64 / elapsed / 1e6;
-        let mut message = format!("{} events, {speed:.1} M events/s", output::grouped(events));
+        let mut message = format!("{} events, {speed:.1} M events/s", grouped(events));
         if let Some(total) = total.filter(|_| done > 0) {
             let left = elapsed * total.saturating_sub(done) as f64 / done as f64;
             message.push_str(&format!(", {left:.0} s left"));

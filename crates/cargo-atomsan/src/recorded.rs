@@ -8,7 +8,6 @@ use crate::exit::Exit;
 use crate::last;
 use crate::nextest::Nextest;
 use crate::outcome::{Outcome, Runs};
-use crate::output;
 use crate::products::Products;
 use crate::progress::Progress;
 use crate::render;
@@ -16,10 +15,11 @@ use crate::{child, interrupt, online, pass, watch};
 use anyhow::Context as _;
 use atomsan_engines::demotion::demote;
 use atomsan_recording::file::Counters;
-use atomsan_recording::symbols;
 use atomsan_recording::{Events, Options, Recording};
+use atomsan_recording::{symbols, vectors};
 use atomsan_report::Document;
 use atomsan_trace::Spec;
+use atomsan_trace::numbers::grouped;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -410,12 +410,12 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |count: u64, what: &str| {
         if count > 0 {
-            warnings.push(format!("{} {what}", output::grouped(count)));
+            warnings.push(format!("{} {what}", grouped(count)));
         }
     };
     warn(
         counters.dropped,
-        "events did not fit into --memory; the oldest were forgotten",
+        "events did not fit into --memory; the oldest were forgotten, and what one thread had to itself was left out",
     );
     warn(
         counters.unseen_threads,
@@ -438,7 +438,7 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
 /// What of the program was not seen because of how it was compiled.
 fn unseen_code(recording: &Recording) -> Vec<String> {
     let mut unseen = unseen_libraries(recording);
-    let wide = symbols::wide_vectors(recording);
+    let wide = vectors::wide_vectors(recording);
     if !wide.is_empty() {
         unseen.push(format!(
             "clang compiled {} for vectors of more than 16 bytes; their accesses are not seen",
@@ -457,7 +457,7 @@ fn not_looked_at(recording: &Recording, events: &Events<'_>) -> Vec<String> {
     if events.left_out() > 0 {
         warnings.push(format!(
             "the program accessed more memory than is looked at; {} bytes were left out",
-            output::grouped(events.left_out())
+            grouped(events.left_out())
         ));
     }
     warnings

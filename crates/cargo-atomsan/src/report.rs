@@ -7,6 +7,7 @@ use crate::render;
 use crate::{browser, merge, products};
 use anyhow::Context as _;
 use atomsan_report::{AcceptedBy, Document, Rank, unite};
+use atomsan_trace::numbers::grouped;
 use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
@@ -95,7 +96,7 @@ fn text(out: &mut Output, document: &Document) -> anyhow::Result<()> {
         output::counted(merged.threads, "thread"),
         match merged.processes {
             1 => "1 process".to_owned(),
-            n => format!("{} processes", output::grouped(n)),
+            n => format!("{} processes", grouped(n)),
         },
     );
     out.write(|out| writeln!(out, "{summary}"))?;

@@ -2,11 +2,12 @@
 
 use crate::exit::Exit;
 use crate::format_arg::FormatArg;
-use crate::output::{self, Output};
+use crate::output::Output;
 use crate::progress::Progress;
 use anyhow::Context as _;
 use atomsan_engines::regions::{Boundary, Regions};
 use atomsan_trace::input::Source;
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::read::{self, ReadOptions};
 use atomsan_trace::{Event, Names, Op};
 use std::path::PathBuf;
@@ -163,7 +164,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         let format = trace.format();
         out.write(|out| writeln!(out, "{} ({format})", source.name()))?;
         for (name, value) in rows.iter().filter(|(_, value)| *value > 0) {
-            let value = output::grouped(*value);
+            let value = grouped(*value);
             out.write(|out| writeln!(out, "  {value:>15}  {name}"))?;
         }
     }

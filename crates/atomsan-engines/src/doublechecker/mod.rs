@@ -33,6 +33,7 @@ pub mod runs;
 
 use crate::engine::{Context, Engine, Occurrence, Stat};
 use crate::regions::{Boundary, Regions};
+use atomsan_trace::numbers::grouped;
 use atomsan_trace::{FunctionId, LockId, Names, Op, SiteId, ThreadId};
 use hashbrown::HashMap;
 use icd::Icd;
@@ -368,8 +369,9 @@ impl Engine for DoubleChecker {
         let forgotten = self.icd.idg().forgotten();
         if forgotten > 0 {
             remarks.push(format!(
-                "some transactions were open for so long that {forgotten} others were forgotten \
-                 meanwhile, so violations may be missing"
+                "some transactions were open for so long that {} others were forgotten meanwhile, so \
+                 violations may be missing",
+                grouped(forgotten)
             ));
         }
         if self.options.mode != Mode::FirstRun {

@@ -3,11 +3,10 @@
 //! Who takes a granule orders itself after the transaction of its owner's last access
 //! ([`crate::history`]), and writes an edge unless it is after that one already.
 
-use super::{HIGHEST, SEEN, SLOT_TABLE, Thread, position_of};
+use super::{HIGHEST, SLOT_TABLE, Thread, position_of};
 use crate::format::{Kind, SLOTS, entry, first_word};
 use crate::history::{History, Source};
-use crate::sync::AtomicU32;
-use crate::{ownership, recording, regions};
+use crate::{recording, regions};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
@@ -52,21 +51,37 @@ impl Thread {
         if !self.tabled.get() || slot == self.slot.get() {
             return self.after(slot);
         }
+        let find = |history: &History, known, now| history.in_epoch(epoch, known, now);
+        if self.silent.get() {
+            // Much that is taken was accessed last in the same transaction.
+            if self.is_after_epoch(slot, epoch) {
+                return self.last_after.get().2;
+            }
+            let Some(source) = self.source(slot, find) else {
+                return self.after(slot);
+            };
+            self.link(slot, source.clock);
+            self.last_after.set((slot, epoch, source.clock));
+            return source.clock;
+        }
         // Before the transaction is looked at: all that is before it is in that one, or earlier.
         let position = position_of(slot);
-        let find = |history: &History, known, now| history.in_epoch(epoch, known, now);
         match self.source(slot, find) {
             None => self.after(slot),
-            Some(source) if self.silent.get() => {
-                self.link(slot, source.clock);
-                source.clock
-            }
             Some(source) => {
                 let end = source.end.unwrap_or(position);
                 self.order(slot, end, source.clock);
                 end
             }
         }
+    }
+
+    /// Whether it is clear that what follows is ordered after an owner's accesses in an epoch, where nothing is
+    /// logged.
+    #[inline(always)]
+    pub(crate) fn is_after_epoch(&self, slot: u32, epoch: u32) -> bool {
+        let (last_slot, last_epoch, _) = self.last_after.get();
+        (last_slot, last_epoch) == (slot, epoch)
     }
 
     /// Orders what follows after the write that a granule without an owner names by a slot and a
@@ -91,27 +106,10 @@ impl Thread {
         for (slot, reader) in SLOT_TABLE[..=highest].iter().enumerate() {
             // SAFETY: records are never given back; what is read of it is atomic.
             let reader = unsafe { reader.load(Ordering::Acquire).as_ref() };
-            let seen = reader.map(|reader| reader.seen_at(address).load(Ordering::Acquire));
-            if let Some(epoch) = seen.filter(|&epoch| epoch != 0) {
+            if let Some(epoch) = reader.and_then(|reader| reader.settled.last_read(address)) {
                 self.after_epoch(slot as u32, epoch);
             }
         }
-    }
-
-    fn seen_at(&self, address: usize) -> &AtomicU32 {
-        &self.seen[(address >> 3) % SEEN]
-    }
-
-    /// A granule that has no owner is read in this epoch; whether that has to be said.
-    #[inline(always)]
-    pub(crate) fn see(&self, address: usize) -> bool {
-        let epoch = ownership::epoch_of(self.mine.get());
-        let seen = self.seen_at(address);
-        let news = seen.load(Ordering::Relaxed) != epoch;
-        if news {
-            seen.store(epoch, Ordering::Release);
-        }
-        news
     }
 
     /// A transaction of another slot, by its history, the number of the last one that this thread is

@@ -1,90 +1,79 @@
-//! A log that starts again: what nobody can need any more is written over.
-//!
-//! In a single run the log of a transaction is read if the transaction is in a cycle. Most are in none,
-//! and of a thread that has its data to itself, or shares it with readers, none is. Such a log need
-//! not fill one chunk after the other: its thread goes back to the start of the chunk, so that what it
-//! writes stays in the cache, takes no memory, and nobody has to give anything back.
-//!
-//! # When nobody can need it
-//!
-//! Edges are counted. The follower says how many of them it has read, when all transactions are over that
-//! an edge leads out of, and all components have been checked ([`header::SETTLED`]). If
-//! that is as many as there are, what is over by now is in no cycle that has not been checked,
-//! whatever comes:
-//!
-//! - In a cycle of edges that are there, an edge leads out of each transaction: all were over, and have
-//!   been checked.
-//! - Edges lead to transactions that are open when they are written. So in a cycle to come, a path leads
-//!   from a transaction that is open now, or begins later, to one that is over; and on it, an edge
-//!   from the former to the latter, which is there already, because nothing leads to what is over any
-//!   more. But all that an edge leads out of are over.
-//!
-//! A unary transaction gets no edges once it has begun (see [`crate::regions`]), so it counts as over.
-//! An edge is counted before it is written, so one that is not seen here is one to come.
-//!
-//! Where somebody wants to see all logs, they go on in another chunk, and the one that nobody can need
-//! says so.
+//! The usual calls outside of regions, made again: of one of the user's functions, which is a region all
+//! by itself, or of somebody else's; and the way out of them. What may happen beside that is in
+//! [`super::frames`] and [`crate::regions`], of which these two do exactly what there is to do.
 
-use super::Thread;
-use crate::format::header;
-use crate::sync::AtomicU64;
-use crate::{recording, start};
-use core::sync::atomic::Ordering;
-
-/// How much of a chunk is used before it starts again: less than what it has room for at first.
-const ENOUGH: u64 = 12 << 10;
-/// The same where logs are kept, which is to see whether that is right.
-const ENOUGH_KEPT: u64 = 1 << 10;
-/// After so much more it is tried again.
-const AGAIN: u64 = 1 << 10;
-
-/// How many edges between transactions have been written.
-static EDGES: AtomicU64 = AtomicU64::new(0);
-
-/// An edge is going to be written.
-pub(crate) fn count_edge() {
-    EDGES.fetch_add(1, Ordering::SeqCst);
-}
-
-/// Another recording has started, by the only thread.
-pub(super) fn forget_edges() {
-    EDGES.store(0, Ordering::SeqCst);
-}
-
-/// Whether nobody can need what is over.
-fn is_settled() -> bool {
-    let settled = recording::counter(header::SETTLED).load(Ordering::SeqCst);
-    recording::is_followed() && settled == EDGES.load(Ordering::SeqCst)
-}
+use super::{Frame, Thread};
+use crate::format::LOW;
+use crate::regions::Again;
+use crate::start;
+use core::cell::Cell;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 impl Thread {
-    /// Whether it is worth looking whether the log may start again.
+    /// Enters a function; not at all, and `false`, if there may be more to it.
     #[inline(always)]
-    pub(crate) fn is_due_again(&self) -> bool {
-        !self.silent.get() && self.log.position() >= self.due.get()
-    }
-
-    /// Starts the log again if nobody can need what is in its chunk; whether it did. No region is
-    /// open.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn start_again(&self) -> bool {
-        let (position, used) = (self.log.position(), self.log.used());
-        let keeps = start::keeps_logs();
-        let enough = if keeps { ENOUGH_KEPT } else { ENOUGH };
-        if used < enough {
-            self.due.set(position + enough - used);
+    pub(crate) fn enters_again(&self, call: u64, function: u64, stack: usize) -> bool {
+        let (top, function) = (self.top.get(), function & LOW);
+        // SAFETY: below the first frame is the bottom, which is like one.
+        let last = unsafe { &*((top - size_of::<Frame>()) as *const Frame) };
+        if last.stack < stack || top == self.limit() || !self.tabled.get() || self.busy.get() {
             return false;
         }
-        // Where something was allocated is wanted for its name.
-        let again = !self.log.has_origins() && is_settled();
-        if again && keeps {
-            self.log.let_go();
-        } else if again {
-            let clock = self.position.clock();
-            self.log.start_again(clock, |start| self.snapshot(start));
+        let Some(call_again) = self.call_again(call & LOW, function) else {
+            return false;
+        };
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let end = top + size_of::<Frame>();
+        let flags = match call_again {
+            Again::Region(region) => {
+                self.room.set(self.limit());
+                self.floor.set(end);
+                self.begin_region(region, end)
+            }
+            Again::Other(flags) => flags,
+        };
+        let frame = Frame {
+            call,
+            function: function | flags,
+            stack,
+        };
+        // SAFETY: there is room for a frame.
+        unsafe { (*(top as *const Cell<Frame>)).set(frame) };
+        self.top.set(end);
+        self.next_epoch();
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        true
+    }
+
+    /// Leaves the innermost function; not at all, and `false`, if there may be more to it.
+    #[inline(always)]
+    pub(crate) fn exits_again(&self) -> bool {
+        let end = self.top.get();
+        let top = end - size_of::<Frame>();
+        let ends_region = self.is_last_of_region(end);
+        let is_usual = ends_region || self.tabled.get() && self.is_outside();
+        let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > top;
+        if !is_usual || has_more || self.busy.get() {
+            return false;
         }
-        self.due.set(position + if again { enough } else { AGAIN });
-        again && !keeps
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the innermost frame, and there is one.
+        let function = unsafe { (*(top as *const Frame)).function };
+        self.top.set(top);
+        if ends_region {
+            self.room.set(0);
+            self.floor.set(usize::MAX);
+            self.end_last_of_region();
+        }
+        self.leave_flagged(function);
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        if ends_region {
+            start::noise(0);
+        }
+        true
     }
 }

@@ -20,12 +20,12 @@ impl Thread {
     }
 
     /// Where frames end.
-    fn limit(&self) -> usize {
+    pub(super) fn limit(&self) -> usize {
         self.base() + FRAMES * size_of::<Frame>()
     }
 
     /// Where the frames end that are in the log.
-    fn logged_end(&self) -> usize {
+    pub(super) fn logged_end(&self) -> usize {
         self.base() + self.logged.get() * size_of::<Frame>()
     }
 
@@ -48,7 +48,7 @@ impl Thread {
     }
 
     /// Enters a function.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn enter(&self, call: u64, function: u64, stack: usize) {
         // SAFETY: below the first frame is the bottom, which is like one.
         let last = unsafe { *((self.top.get() - size_of::<Frame>()) as *const Frame) };
@@ -85,7 +85,7 @@ impl Thread {
     }
 
     /// Leaves the innermost function.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn exit(&self) {
         if let Some(excess) = self.excess.get().checked_sub(1) {
             self.excess.set(excess);

@@ -137,23 +137,41 @@ fn nothing_is_said_where_everything_was_seen() {
 #[test]
 fn vectors_that_clang_does_not_announce_are_mentioned() {
     let directory = tempfile::tempdir().unwrap();
-    let text = "#include <immintrin.h>\nstatic float sums[8];\nint main(void) {\n\
-        __m256 sum = _mm256_loadu_ps(sums);\n_mm256_storeu_ps(sums, sum);\nreturn 0;\n}\n";
-    let source = written(&directory, "wide.c", text);
+    let by_hand = |attribute: &str| {
+        format!(
+            "#include <immintrin.h>\nstatic float sums[8];\n{attribute}\nstatic void sum(void) {{\n\
+             __m256 sum = _mm256_loadu_ps(sums);\n_mm256_storeu_ps(sums, sum);\n}}\n\
+             int main(void) {{ sum(); return 0; }}\n"
+        )
+    };
+    let of_size = |bytes: u32| {
+        format!(
+            "typedef float vector __attribute__((vector_size({bytes})));\nstatic vector sums;\n\
+             int main(void) {{ sums += sums; return 0; }}\n"
+        )
+    };
+    // For all of it, for a function, by the language; and 16 bytes, which are announced.
+    let whole = (by_hand(""), "-mavx", true);
+    let function = (by_hand("__attribute__((target(\"avx2\")))"), "-O1", true);
+    let (wide, narrow) = ((of_size(32), "-O1", true), (of_size(16), "-O1", false));
     let program = directory.path().join("wide");
-    for [compiler, _] in crate::compilers::compilers() {
-        let compiled = command()
-            .args(["cc", "-mavx"])
-            .env("ATOMSAN_CC", compiler)
-            .arg(&source)
-            .arg("-o")
-            .arg(&program)
-            .status()
-            .unwrap();
-        assert!(compiled.success());
-        let said = stderr(&command().arg("run").arg(&program).output().unwrap());
-        let mentioned = said.contains("compiled wide for vectors of more than 16 bytes");
-        assert_eq!(mentioned, compiler.contains("clang"), "{compiler}: {said}");
+    for (text, flag, is_wide) in [whole, function, wide, narrow] {
+        let source = written(&directory, "wide.c", &text);
+        for [compiler, _] in crate::compilers::compilers() {
+            let compiled = command()
+                .args(["cc", flag])
+                .env("ATOMSAN_CC", compiler)
+                .arg(&source)
+                .arg("-o")
+                .arg(&program)
+                .status()
+                .unwrap();
+            assert!(compiled.success());
+            let said = stderr(&command().arg("run").arg(&program).output().unwrap());
+            let mentioned = said.contains("compiled wide for vectors of more than 16 bytes");
+            let expected = is_wide && compiler.contains("clang");
+            assert_eq!(mentioned, expected, "{compiler} {flag}: {text}\n{said}");
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Looks first, but the exchange says who was the first one.
-//! finding: claim_right::claim 10 11 medium
+//! finding: claim_harmless::claim 10 11 medium
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 

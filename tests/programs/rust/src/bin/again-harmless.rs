@@ -1,5 +1,5 @@
 //! Looks under the read lock, takes the write lock, and looks again before it inserts.
-//! finding: again_right::intern 9 13 medium
+//! finding: again_harmless::intern 9 13 medium
 use std::collections::HashMap;
 use std::sync::RwLock;
 use std::thread;
