@@ -51,6 +51,8 @@ struct Watch<'a> {
     processes: BTreeMap<PathBuf, Process>,
     /// When the directory was changed for the last time, if all that is in it is followed.
     complete: Option<SystemTime>,
+    /// When it was looked for processes last.
+    searched: Instant,
     /// Findings that have been told.
     told: HashSet<String>,
     looked: Instant,
@@ -83,6 +85,7 @@ pub(crate) fn run(
         last: args.save.as_deref().unwrap_or(last),
         processes: BTreeMap::new(),
         complete: None,
+        searched: Instant::now(),
         told: HashSet::new(),
         looked: Instant::now(),
         started: Instant::now(),
@@ -138,6 +141,10 @@ impl Watch<'_> {
     }
 
     fn find_processes(&mut self) -> anyhow::Result<()> {
+        if !self.processes.is_empty() && self.searched.elapsed() < FOR_PROCESSES {
+            return Ok(());
+        }
+        self.searched = Instant::now();
         let changed = || std::fs::metadata(self.directory)?.modified();
         let changed = changed().unwrap_or_else(|_| SystemTime::now());
         if self.complete == Some(changed) {
