@@ -33,30 +33,46 @@ pub fn demote(checker: &Checker, spec: &mut Spec) -> bool {
 
 /// Demotion while the trace goes on: what is found from now on takes the culprits of new findings,
 /// and the functions around them, as not atomic. A culprit that contains no other function stays:
-/// there is nothing in it that could be checked by itself, and it may have another mistake.
+/// there is nothing in it that could be checked by itself, and it may have another mistake. So may
+/// one that does: it may be checked for some more rounds before it goes, because what is seen of it
+/// first may be no more than the mistake of a function in it.
 #[derive(Debug, Default)]
 pub struct Demotion {
     /// How many findings of each engine have been looked at.
     seen: Vec<usize>,
+    /// Functions that were found not to be atomic, and how many rounds they have left.
+    waiting: Vec<(FunctionId, u32)>,
 }
 
 impl Demotion {
-    /// Looks at the findings that are new.
-    pub fn demote(&mut self, checker: &mut Checker, contains: impl Fn(FunctionId) -> bool) {
+    /// Looks at the findings that are new; what they show not to be atomic goes after so many more
+    /// rounds.
+    pub fn demote(
+        &mut self,
+        checker: &mut Checker,
+        rounds: u32,
+        contains: impl Fn(FunctionId) -> bool,
+    ) {
         self.seen.resize(checker.runs().len(), 0);
-        let mut functions = Vec::new();
         for (run, seen) in checker.runs().iter().zip(&mut self.seen) {
             let findings = run.findings.list();
             for finding in &findings[(*seen).min(findings.len())..] {
-                functions.append(&mut not_atomic(finding, checker.stacks()));
+                for function in not_atomic(finding, checker.stacks()) {
+                    if self.waiting.iter().all(|&(known, _)| known != function) {
+                        self.waiting.push((function, rounds));
+                    }
+                }
             }
             *seen = findings.len();
         }
-        functions.sort_unstable();
-        functions.dedup();
-        for function in functions.into_iter().filter(|&function| contains(function)) {
-            checker.demote(function);
-        }
+        self.waiting.retain_mut(|(function, rounds)| {
+            let waits = *rounds > 0;
+            if !waits && contains(*function) {
+                checker.demote(*function);
+            }
+            *rounds = rounds.saturating_sub(1);
+            waits
+        });
     }
 }
 

@@ -175,7 +175,7 @@ impl Follower {
             return;
         }
         let stream = self.streaming.as_ref().and_then(Streaming::stream);
-        self.demotion.demote(&mut self.checker, |function| {
+        self.demotion.demote(&mut self.checker, 0, |function| {
             stream.is_some_and(|stream| stream.has_callees(function))
         });
     }

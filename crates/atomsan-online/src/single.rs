@@ -16,6 +16,8 @@ use std::io;
 
 /// How many transactions must have ended before components are looked for.
 const PATIENCE: usize = 256;
+/// How often components are checked before a function goes that was found not to be atomic.
+const DEMOTION: u32 = 2;
 /// How many components are read at once.
 const AT_ONCE: usize = 32;
 /// How many records a chunk has, about.
@@ -103,7 +105,7 @@ impl Single {
         if largest > Some(options.component_limit) {
             self.links.cut();
         }
-        if options.demote {
+        if options.demote && !components.is_empty() {
             self.demote(live, checker)?;
         }
         Ok(())
@@ -165,7 +167,7 @@ impl Single {
     fn demote(&mut self, live: &Live, checker: &mut Checker) -> io::Result<()> {
         let translator = self.translator.as_deref();
         let before = checker.names().spec().demotions();
-        self.demotion.demote(checker, |function| {
+        self.demotion.demote(checker, DEMOTION, |function| {
             translator.is_some_and(|translator| translator.has_callees(function))
         });
         if checker.names().spec().demotions() != before {

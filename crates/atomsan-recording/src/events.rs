@@ -11,6 +11,7 @@
 
 mod annotations;
 mod calls;
+mod claims;
 mod decisions;
 mod looks;
 mod meaning;
@@ -22,6 +23,7 @@ mod sections;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod waits;
 
 use crate::cells::Cells;
 use crate::file::Record;
@@ -34,6 +36,7 @@ use crate::whose::Options;
 use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
+use claims::{Blind, Claims};
 use decisions::Decisions;
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
@@ -46,6 +49,7 @@ use sections::Sections;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 pub use stream::Stream;
+use waits::{Taken, Waits};
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -84,9 +88,16 @@ struct Place {
     scopes: bool,
     /// Whether it takes several locks, in any order ([`attempts`](crate::models::attempts)).
     attempts: bool,
+    /// Whether it is in a function that calls back under a lock of its own
+    /// ([`calls_back`](crate::models::calls_back)).
+    calls_back: bool,
     /// Whether it is in the precompiled part of Rust's standard library.
     precompiled: bool,
 }
+
+/// A function of the user's that is inlined: the function, where it is called, and whether it is called back
+/// under a lock of the caller's own.
+type Inlined = (FunctionId, SiteId, bool);
 
 /// An operation, for finding out that it is repeated: its place, kind and subject.
 type Operation = (u32, u8, u64);
@@ -101,6 +112,8 @@ struct Call {
     frame: u64,
     inlined: u32,
     line: u32,
+    /// Whether it was called back, under a lock of the caller's own.
+    called_back: bool,
     /// What was done since the inlined functions were entered.
     seen: HashSet<Operation, FxBuildHasher>,
 }
@@ -149,6 +162,8 @@ struct Thread {
     decisions: Decisions,
     /// Its critical sections.
     sections: Sections,
+    /// In the first pass: the locks that it holds, and what it has done under them, the latest last.
+    taken: Vec<Taken>,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
     scoped: Vec<(usize, u64)>,
@@ -187,8 +202,8 @@ pub struct Translator {
     children: FxMap<(u32, u64, u64), u32>,
     /// Chains of inlined functions, outermost first, with the place of each call; the first one is
     /// empty.
-    inlined: Vec<Vec<(FunctionId, SiteId)>>,
-    inlined_ids: HashMap<Vec<(FunctionId, SiteId)>, u32, FxBuildHasher>,
+    inlined: Vec<Vec<Inlined>>,
+    inlined_ids: HashMap<Vec<Inlined>, u32, FxBuildHasher>,
     locations: HashMap<Rc<[Frame]>, u32, FxBuildHasher>,
     places: FxMap<(u32, u64), Place>,
     /// Places in the source at which threads spin.
@@ -196,6 +211,11 @@ pub struct Translator {
     /// In the first pass: what is found out for the second.
     survey: Option<Survey>,
     repeated: Vec<Repeated>,
+    /// Whose the values of atomic variables are.
+    claims: Claims,
+    /// What the first pass has found out of them.
+    blind: Blind,
+    waits: Waits,
     /// In the first pass: positions of frees that are not ordered after a use.
     freed_in_use: Positions,
     findings: Findings,
@@ -244,6 +264,9 @@ impl Translator {
             spinning: HashSet::default(),
             survey: None,
             repeated: Vec::new(),
+            claims: Claims::default(),
+            blind: Blind::default(),
+            waits: Waits::default(),
             freed_in_use: Positions::default(),
             findings: Findings::default(),
             annotations,
@@ -261,6 +284,8 @@ impl Translator {
         self.cells.restart();
         Translator {
             findings: self.findings,
+            blind: self.blind,
+            waits: self.waits,
             naming: self.naming.again(),
             ..Translator::new(self.symbols, self.cells, self.options)
         }

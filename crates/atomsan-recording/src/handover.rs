@@ -48,18 +48,20 @@
 //! worst, and then a relaxed race is taken for a hand-over.
 
 mod clocks;
+mod published;
 mod ways;
 
 use crate::file::Record;
 use crate::format::{GUARD, Kind};
 use atomsan_trace::{LockId, Op, VarId};
-use clocks::{Clock, Clocks, join, nobody};
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
+use clocks::{Clocks, join, nobody};
+use published::Published;
 use ways::{ATOMICALLY, INITIALISED, KEPT, LOCKED, NEW, OVER, Sets, UNLOCKED, Way, Ways};
 
 /// With more slots than this the clocks cost too much, and every access is taken to be in order.
 const SLOTS: usize = 256;
+/// With more numbers than this in the clocks of all addresses, the same.
+const CLOCKS: usize = 1 << 26;
 /// How many different ways of accessing a variable are remembered.
 const WAYS: usize = 64;
 
@@ -71,7 +73,7 @@ pub struct Survey {
     /// Order by starts and joins only, which is the same in every schedule.
     periods: Clocks,
     /// What is published at an address.
-    published: HashMap<u64, Clock, FxBuildHasher>,
+    published: Published,
     ways: Ways,
     sets: Sets,
     /// Threads of slots: the slot, and the thread's number.
@@ -136,6 +138,8 @@ impl Survey {
                 self.clocks.end(slot);
                 self.periods.end(slot);
             }
+            // What comes to be there has nothing to do with it.
+            Kind::Alloc | Kind::Free => self.published.forget(record.range()),
             _ => {}
         }
     }
@@ -150,12 +154,12 @@ impl Survey {
 
     fn acquire(&mut self, slot: usize, address: u64, after: &[usize]) {
         let clocks = &mut self.clocks.clocks;
-        if let Some(published) = self.published.get(&address) {
+        if let Some(published) = self.published.get(address) {
             join(&mut clocks[slot], published);
         }
         // The runtime ordered it after these because of the same word. If they have published there,
         // that is why; otherwise by something that is not in the recording.
-        let published = self.published.get(&address);
+        let published = self.published.get(address);
         let has_published = |other: usize| {
             published.is_some_and(|clock| clock.get(other).is_some_and(|&time| time > 0))
         };
@@ -170,9 +174,13 @@ impl Survey {
     }
 
     fn release(&mut self, slot: usize, address: u64) {
-        let published = self.published.entry(address).or_default();
-        join(published, &self.clocks.clocks[slot]);
+        self.published.join(address, &self.clocks.clocks[slot]);
         self.clocks.tick(slot);
+        if self.published.weight() > CLOCKS {
+            // As with too many slots.
+            self.many = true;
+            self.published = Published::default();
+        }
     }
 
     fn after_everybody(&mut self, slot: usize) {

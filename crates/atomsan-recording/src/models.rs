@@ -305,6 +305,23 @@ pub fn attempts(function: &str) -> bool {
     path == "std::lock" || path == "std::try_lock" || path.starts_with("std::scoped_lock<")
 }
 
+/// Functions that call the user's code back while they hold a lock of their own: the module, and their names.
+const CALLING_BACK: &[(&str, &[&str])] = &[(
+    "parking_lot_core::parking_lot::",
+    &["park", "unpark_one", "unpark_filter", "unpark_requeue"],
+)];
+
+/// Whether a function, or a closure in it, calls back while it holds a lock of its own.
+pub fn calls_back(function: &str) -> bool {
+    let path = path(function);
+    CALLING_BACK.iter().any(|(module, names)| {
+        let name = path
+            .strip_prefix(module)
+            .and_then(|rest| rest.split("::").next());
+        name.is_some_and(|name| names.contains(&name.split('<').next().unwrap_or(name)))
+    })
+}
+
 /// The family that a function belongs to, if it is synchronisation.
 pub fn family(function: &str) -> Option<Family> {
     let path = path(function);

@@ -163,6 +163,7 @@ fn perform<V: Value, R>(
             ownership::atomic(thread, at as usize, V::SIZE, may_write, pc, &operation)
         });
         if let Some(result) = recorded {
+            thread.end_turn();
             start::noise(pc);
             return result;
         }

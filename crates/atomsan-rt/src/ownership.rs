@@ -115,12 +115,42 @@ pub(crate) fn log_no_accesses() {
     }
 }
 
+/// Whether plain accesses to memory that one thread has to itself are left out of the logs: history is
+/// being forgotten anyway, and this part of it says least.
+static SHARED_ONLY: AtomicBool = AtomicBool::new(false);
+
+/// From now on, plain accesses to granules that only one thread has accessed are not logged, and cost
+/// no more than a look at the word, in whatever epoch.
+pub(crate) fn log_shared_accesses_only() {
+    if SHARED_ONLY.swap(true, Ordering::Relaxed) || is_order_only() {
+        return;
+    }
+    for mask in &MASKS {
+        let state = mask.load(Ordering::Relaxed) & (STATE | SLOT);
+        mask.store(state | SHARED | ATOMIC, Ordering::Relaxed);
+    }
+}
+
+/// Whether an access to a granule with this word is left out, if the thread owns it.
+#[inline(always)]
+fn is_left_out(word: u64) -> bool {
+    word & (SHARED | ATOMIC) == 0 && SHARED_ONLY.load(Ordering::Relaxed)
+}
+
 /// Accesses are logged again.
 #[cfg(test)]
 pub(crate) fn log_accesses() {
     ORDER_ONLY.store(false, Ordering::Relaxed);
-    for (index, shared) in MASKS.iter().enumerate() {
-        shared.store(mask(index), Ordering::Relaxed);
+    log_private_accesses();
+}
+
+/// Accesses to what one thread has to itself are logged again, because it is in another log.
+pub(crate) fn log_private_accesses() {
+    SHARED_ONLY.store(false, Ordering::Relaxed);
+    if !is_order_only() {
+        for (index, shared) in MASKS.iter().enumerate() {
+            shared.store(mask(index), Ordering::Relaxed);
+        }
     }
 }
 
@@ -398,7 +428,7 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
     if difference & (state | SLOT) == 0 {
         let logged = logging(bytes, write);
         let to_log = if is_order_only() { 0 } else { logged };
-        if difference & (EPOCH | to_log) == 0 {
+        if difference & (EPOCH | to_log) == 0 || is_left_out(word) {
             return Known::Logged;
         }
         if word & ATOMIC == 0 {
@@ -501,7 +531,8 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.filter(address & !7, next, bytes);
             }
             thread.taken.set((address, word, next));
-            return Some(taken(thread, word));
+            let is_own = next & EXCLUSIVE != 0 && is_left_out(next);
+            return (!is_own).then(|| taken(thread, word));
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::format::{
     SLOTS, entry, header,
 };
 use crate::sync::AtomicU64;
-use crate::{platform, shadow};
+use crate::{ownership, platform, shadow};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 /// Where the file is mapped; 0 while nothing is recorded.
@@ -221,6 +221,7 @@ fn used() -> Option<usize> {
             }
             // A follower reads no further than the log goes.
             if counter(header::FOLLOWED).load(Ordering::Relaxed) == 0 {
+                ownership::log_shared_accesses_only();
                 forget(offset);
                 let start = BASE.load(Ordering::Acquire) + offset;
                 // SAFETY: the chunk is mapped, has room in the file and belongs to nobody else.

@@ -7,7 +7,7 @@
 //! starts after it.
 //!
 //! Its calls are in [`frames`], what it writes in [`append`], and what it orders itself after in
-//! [`after`].
+//! [`after`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -26,6 +26,7 @@ mod again;
 mod append;
 mod frames;
 mod settled;
+mod turns;
 
 pub(crate) use settled::{SEEN, Settled};
 
@@ -116,6 +117,7 @@ pub(crate) struct Thread {
     stack_low: Cell<usize>,
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
+    turns: Cell<turns::Turns>,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
     filter: [Cell<Filtered>; FILTER],
@@ -242,6 +244,7 @@ pub(crate) unsafe fn after_fork(thread: Option<&'static Thread>) {
         VACANT[slot].store(false, Ordering::Relaxed);
     }
     VACANCIES.store(0, Ordering::Relaxed);
+    ownership::log_private_accesses();
     if let Some(thread) = thread {
         let record = core::ptr::from_ref(thread).cast_mut();
         SLOT_TABLE[thread.slot.get() as usize].store(record, Ordering::Release);

@@ -29,8 +29,13 @@
 //! package that starts threads calls back), then that function is the entry point, with those closures of
 //! the user's that it calls: they are what it was given to run. Rust's test harness calls `test::{{closure}}`, which calls `test`: that closure is left out
 //! too, so that the test is the entry point.
+//!
+//! # Call-backs
+//!
+//! A library of synchronisation may call the user's code back while it holds a lock of its own, which is hidden with
+//! the rest of it. What is done there is done under that lock.
 
-use super::{Call, Event, Node, Op, Place, ROOT, Translator};
+use super::{Call, Event, Inlined, Node, Op, Place, ROOT, Translator};
 use crate::file::Record;
 use crate::format::FRAME_UNIT;
 use crate::models::{self, Family};
@@ -40,6 +45,10 @@ use std::rc::Rc;
 
 /// An address in a function of which nothing is known.
 const UNNAMED: u64 = 0;
+
+/// The lock of whoever [calls back](models::calls_back) under one. Which of its locks that is, is not known:
+/// it is one for all, as if it were here.
+const CALLING_BACK: u64 = 8;
 
 /// Whether a function is a closure, in either way of writing its name: `f::{{closure}}`,
 /// `f::{closure#0}`.
@@ -85,6 +94,9 @@ impl Translator {
             .any(|frame| self.options.models.waits(&frame.function));
         let scopes = below.iter().any(|frame| models::scopes(&frame.function));
         let attempts = below.iter().any(|frame| models::attempts(&frame.function));
+        let calls_back = below
+            .iter()
+            .any(|frame| models::calls_back(&frame.function));
         let precompiled = family.is_some_and(Family::is_of_std) && !self.is_called(chain, &frames);
         let place = match users {
             Some(at) => Place {
@@ -97,6 +109,7 @@ impl Translator {
                 waits,
                 scopes,
                 attempts,
+                calls_back,
                 precompiled,
             },
             None => {
@@ -118,6 +131,7 @@ impl Translator {
                     waits: waits || caller.waits,
                     scopes: scopes || caller.scopes,
                     attempts: attempts || caller.attempts,
+                    calls_back: calls_back || caller.calls_back,
                     precompiled,
                 }
             }
@@ -145,12 +159,16 @@ impl Translator {
                 let function = self.function(&frame.function);
                 let outer = &frames[at + 1..];
                 let users = outer.iter().position(|frame| self.options.is_users(frame));
+                let callers = &outer[..users.unwrap_or(outer.len())];
+                let called_back = callers
+                    .iter()
+                    .any(|frame| models::calls_back(&frame.function));
                 let site = match users {
                     Some(at) => self.site(&outer[at..]),
                     None if caller != SiteId::UNKNOWN => caller,
                     None => self.site(outer),
                 };
-                inlined.push((function, site));
+                inlined.push((function, site, called_back));
             }
         }
         if inlined.is_empty() {
@@ -218,8 +236,12 @@ impl Translator {
             function, place, ..
         } = self.nodes[node as usize];
         self.settle(slot, place, record);
+        let called_back = place.calls_back && function.is_some();
         if let Some(function) = function {
             self.announce(slot, node, function, place.site);
+        }
+        if called_back {
+            self.call_back(slot, place.site);
         }
         let thread = &mut self.threads[slot];
         let distance = FRAME_UNIT * (record.second >> 48);
@@ -229,6 +251,7 @@ impl Translator {
                 0 => 0,
                 distance => thread.stack_end.saturating_sub(distance),
             },
+            called_back,
             ..Call::default()
         });
     }
@@ -348,14 +371,33 @@ impl Translator {
             return self.leave_inlined(slot, inlined, 0);
         }
         self.leave_inlined(slot, call.inlined, 0);
+        if call.called_back {
+            self.return_to_caller(slot);
+        }
         if self.nodes[call.node as usize].function.is_some() {
             self.conclude(slot);
         }
     }
 
+    /// A function is called back, under a lock of the caller's own.
+    fn call_back(&mut self, slot: usize, site: SiteId) {
+        let lock = self.lock_called(CALLING_BACK, "lock of a library that calls back");
+        self.emit(slot, site, Op::Acquire(lock));
+    }
+
+    /// A function that was called back, under a lock of the caller's own, is over.
+    pub(super) fn return_to_caller(&mut self, slot: usize) {
+        let lock = self.lock_called(CALLING_BACK, "lock of a library that calls back");
+        self.emit(slot, SiteId::UNKNOWN, Op::Release(lock));
+    }
+
     /// Leaves inlined functions, the innermost first, until `keep` are left.
     pub(super) fn leave_inlined(&mut self, slot: usize, inlined: u32, keep: usize) {
-        for _ in keep..self.inlined[inlined as usize].len() {
+        for at in (keep..self.inlined[inlined as usize].len()).rev() {
+            let (_, _, called_back) = self.inlined[inlined as usize][at];
+            if called_back {
+                self.return_to_caller(slot);
+            }
             self.conclude(slot);
         }
     }
@@ -401,8 +443,11 @@ impl Translator {
         let keep = if again { held } else { same };
         self.leave_inlined(slot, was, keep);
         for at in keep..self.inlined[place.inlined as usize].len() {
-            let (function, site) = self.inlined[place.inlined as usize][at];
+            let (function, site, called_back) = self.inlined[place.inlined as usize][at];
             self.announce(slot, self.calls(slot), function, site);
+            if called_back {
+                self.call_back(slot, site);
+            }
         }
     }
 
@@ -434,8 +479,8 @@ impl Translator {
         let inlined_there = |(&(chain, _), place): (&(u32, u64), &Place)| {
             place.inlined != 0 && (is(chain) || inside[chain as usize])
         };
-        let inlined_into = |chain: &Vec<(FunctionId, SiteId)>| {
-            let at = chain.iter().position(|&(inlined, _)| inlined == function);
+        let inlined_into = |chain: &Vec<Inlined>| {
+            let at = chain.iter().position(|&(inlined, ..)| inlined == function);
             at.is_some_and(|at| at + 1 < chain.len())
         };
         self.places.iter().any(inlined_there) || self.inlined.iter().any(inlined_into)

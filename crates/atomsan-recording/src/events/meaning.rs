@@ -92,6 +92,9 @@ impl Translator {
                     return;
                 }
                 if let Some(change) = change {
+                    if change == Change::Acquire {
+                        self.take_to_wait(slot, site, record);
+                    }
                     self.change(slot, site, record.subject, change);
                 }
                 return;
@@ -199,7 +202,10 @@ impl Translator {
                 return;
             }
             Kind::Release if place.attempts && self.give_up(slot, record.subject) => return,
-            Kind::Acquire => return self.change(slot, site, record.subject, Change::Acquire),
+            Kind::Acquire => {
+                self.take_to_wait(slot, site, record);
+                return self.change(slot, site, record.subject, Change::Acquire);
+            }
             Kind::Release => return self.change(slot, site, record.subject, Change::Release),
             Kind::AcquireShared => {
                 return self.change(slot, site, record.subject, Change::AcquireShared);
@@ -207,7 +213,10 @@ impl Translator {
             Kind::ReleaseShared => {
                 return self.change(slot, site, record.subject, Change::ReleaseShared);
             }
-            Kind::Wait => Op::Wait(self.lock(record.subject)),
+            Kind::Wait => {
+                self.note_wait(slot, record.subject);
+                Op::Wait(self.lock(record.subject))
+            }
             Kind::Woken => Op::Woken(self.lock(record.subject)),
             Kind::Notify => Op::Notify(self.lock_called(record.subject, "condition")),
             Kind::Arrive => Op::Arrive(self.lock_called(record.subject, "barrier")),

@@ -72,6 +72,7 @@ impl Translator {
         (thread.waiting, thread.held_back) = (false, false);
         let (survey, findings) = (&mut self.survey, &self.findings);
         let (repeated, batch) = (&mut self.repeated, &mut self.batch);
+        let (claims, blind) = (&mut self.claims, &mut self.blind);
         let (mut looked_again, mut first) = (None, None);
         self.cells.touch(range, |var, address, is_new, alone| {
             let op = op(var);
@@ -79,6 +80,10 @@ impl Translator {
                 let Thread { held, looks, .. } = &mut *thread;
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
+                claims.step(slot, op, site, compares, blind);
+                if op.writes() {
+                    thread.taken.iter_mut().for_each(|taken| taken.wrote = true);
+                }
                 return;
             }
             if is_new {
@@ -91,12 +96,14 @@ impl Translator {
                 && !alone
                 && var != Cells::LEFT_OUT
                 && !findings.handed_over.contains(var);
+            let claimed = claims.step(slot, op, site, compares, blind);
+            let claimed = claimed.filter(|_| !blind.contains(&var));
             let look = thread.sections.access(op, address, site, checked);
             if !checked {
                 return;
             }
             let decided = thread.decisions.step(op, site, compares);
-            looked_again = looked_again.or(look).or(decided);
+            looked_again = looked_again.or(look).or(decided).or(claimed);
             thread.arrive(batch);
             if op.is_atomic() && thread.touched.len() < TOUCHED {
                 thread.touched.push(var);
@@ -120,6 +127,9 @@ impl Translator {
 
     /// An operation inside of synchronisation: the word at the address changed.
     pub(super) fn change(&mut self, slot: usize, site: SiteId, address: u64, change: Change) {
+        if self.survey.is_some() && change == Change::Release {
+            self.let_go(slot, address);
+        }
         let lock = self.lock(address);
         match change {
             Change::Acquire => self.emit(slot, site, Op::Acquire(lock)),
@@ -157,6 +167,11 @@ impl Translator {
 
     /// Leaves all functions and regions that a thread is in.
     pub(super) fn leave_all(&mut self, slot: usize) {
+        while let Some(call) = self.threads[slot].stack.pop() {
+            if call.called_back {
+                self.return_to_caller(slot);
+            }
+        }
         while self.threads[slot].blocks.pop().is_some() {
             self.emit(slot, SiteId::UNKNOWN, Op::End);
         }

@@ -27,7 +27,9 @@
 //! each. When there are too many, the stream starts over ([`Stream::start_over`]): the functions that
 //! threads are in and the locks that they hold are told again, and what was before is forgotten.
 
-use super::{Definition, Event, FxMap, Kind, LockId, Naming, Op, Record, Thread, Translator};
+use super::{
+    Claims, Definition, Event, FxMap, Kind, LockId, Naming, Op, Record, Thread, Translator,
+};
 use crate::atomics::Follower;
 use crate::cells::Cells;
 use crate::handover::Survey;
@@ -77,6 +79,7 @@ struct Pass {
     guards: HashSet<u64, FxBuildHasher>,
     naming: Naming,
     object_count: u32,
+    claims: Claims,
     cells: Cells,
 }
 
@@ -89,6 +92,7 @@ impl Pass {
         std::mem::swap(&mut self.guards, &mut translator.guards);
         translator.naming.swap_memory(&mut self.naming);
         std::mem::swap(&mut self.object_count, &mut translator.object_count);
+        std::mem::swap(&mut self.claims, &mut translator.claims);
         translator.cells.swap_memory(&mut self.cells);
     }
 }
@@ -269,6 +273,8 @@ impl Translator {
         self.lock_count = 0;
         self.naming.forget_memory();
         self.object_count = 0;
+        self.claims = Claims::default();
+        self.blind.clear();
         self.annotations.forget_sets();
         self.cells.start_over(limit);
         for slot in 0..self.threads.len() {

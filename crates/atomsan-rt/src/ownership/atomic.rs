@@ -3,8 +3,8 @@
 
 use super::{
     ATOMIC, EPOCH, EXCLUSIVE, LOCKED, POSITION, READ_EXCLUSIVE, READ_SHARED, SHARED, SLOT, STATE,
-    WRITE_EXCLUSIVE, is_order_only, look_where, order_after, own, owned, read_shared, sees,
-    slot_of, taken, unlocked,
+    WRITE_EXCLUSIVE, is_order_only, is_shared, look_where, order_after, own, owned, read_shared,
+    sees, slot_of, taken, unlocked,
 };
 use crate::format::{COMPARED, Kind, first_word, second_word};
 use crate::shadow;
@@ -69,6 +69,7 @@ pub(crate) fn atomic<R>(
         };
         word | ATOMIC
     };
+    let mut repeated = false;
     let wrote = match outcome {
         Outcome::Load(value) => {
             // A thread that spins would otherwise fill the log.
@@ -80,7 +81,8 @@ pub(crate) fn atomic<R>(
                 mine: thread.mine.get(),
                 cursor: thread.position(),
             };
-            if !thread.repeats(load(word)) {
+            repeated = thread.repeats(load(word));
+            if !repeated {
                 thread.append_atomic([first, second, value]);
                 thread.next_epoch();
                 thread.remember(load(next(thread, false)));
@@ -107,6 +109,9 @@ pub(crate) fn atomic<R>(
         }
     };
     thread.next_epoch();
+    if is_shared(thread, word) {
+        thread.take_turn(!repeated && taken(thread, word) != 0);
+    }
     let next = next(thread, wrote);
     if next & STATE == READ_SHARED {
         thread.see(address);

@@ -2,6 +2,7 @@
 //! last is known when the budget is used up; noise finds what a quiet run misses.
 
 use crate::support::{Said, command, root};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -70,6 +71,47 @@ fn the_same_findings_as_afterwards() {
         both += usize::from(!line.contains("both 0"));
     }
     assert!(both > 2, "{both} programs with findings");
+}
+
+/// Random regions under random locks. In a component, a violation may hide another one behind it, and
+/// what it hides depends on when components are looked at; so a function that is shown in one way may
+/// be shown in another one too. But nothing is found that a recording does not show, and over some
+/// runs the same functions are not atomic.
+#[test]
+fn the_same_functions_in_random_programs() {
+    let out = tempfile::tempdir().unwrap();
+    let program = compile_with(out.path(), "online/random", &[]);
+    let functions = |text: &str| -> BTreeSet<String> {
+        let names = text.split('"').skip(1).step_by(2);
+        let functions = names.filter_map(|name| name.split(' ').next());
+        functions.map(str::to_owned).collect()
+    };
+    let (mut online, mut offline) = (BTreeSet::new(), BTreeSet::new());
+    for seed in 0..12 {
+        let mut run = command();
+        run.args(["run", "--online", "--compare", "--noise"])
+            .args(["--engine", "doublechecker"])
+            .arg(&program)
+            .arg(seed.to_string());
+        let said = Said::from(run.output().unwrap());
+        let line = said
+            .stderr
+            .lines()
+            .find(|line| line.starts_with("compared"));
+        let line = line.unwrap_or_else(|| panic!("{}", said.stderr));
+        let (rest, only_offline) = line.split_once("only offline ").unwrap();
+        assert!(rest.ends_with("only online [], "), "{seed}: {line}");
+        for culprit in ["once", "twice", "nested", "again"] {
+            if said.stderr.contains(&format!("`{culprit}` is not atomic")) {
+                online.insert(culprit.to_owned());
+            }
+        }
+        offline.extend(functions(only_offline));
+    }
+    assert!(offline.is_subset(&online), "{offline:?}, {online:?}");
+    // A single step and a section under a lock are atomic.
+    let wrong = ["again", "twice"].map(str::to_owned);
+    assert_eq!(online, BTreeSet::from(wrong));
 }
 
 /// A violation that one quiet run may miss is found within 20 noisy ones.
