@@ -37,6 +37,9 @@ const OFTEN: Duration = Duration::from_millis(200);
 /// Files that are changed so soon after each other may have the same time.
 pub(crate) const COARSE: Duration = Duration::from_millis(50);
 
+/// How often it is looked for another process, once there is one.
+const FOR_PROCESSES: Duration = Duration::from_millis(1);
+
 /// All processes of a program.
 struct Watch<'a> {
     directory: &'a Path,
