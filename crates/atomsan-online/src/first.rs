@@ -28,6 +28,7 @@ impl First {
     /// hurry: nobody waits for what is made of them, and many at once cost less than each by itself.
     pub(crate) fn advance(&mut self, live: &mut Live, options: &Options) -> io::Result<bool> {
         let answered = self.questions.answer(live, options)?;
+        live.look_at_clocks_only()?;
         let news = self.links.advance(live)? || answered;
         if self.links.is_due(if news { PATIENCE } else { 1 }) {
             self.check(options);

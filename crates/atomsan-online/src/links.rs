@@ -87,9 +87,9 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    /// Reads what all logs have to say; whether there was anything new.
+    /// Reads what all logs have to say, after the clocks have been looked at; whether there was anything
+    /// new.
     pub(crate) fn advance(&mut self, live: &mut Live) -> io::Result<bool> {
-        live.look_at_clocks()?;
         live.look()?;
         if self.slots.len() < live.slots() {
             self.slots.resize_with(live.slots(), Slot::default);

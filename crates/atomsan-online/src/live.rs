@@ -154,6 +154,11 @@ impl Live {
         self.look_at_entries(|log, entry| log.published = field(entry, at))
     }
 
+    /// Looks at the clocks of all threads, where nothing else is written down than edges.
+    pub(crate) fn look_at_clocks_only(&mut self) -> io::Result<()> {
+        self.look_at_entries(|log, entry| log.clock = field(entry, entry::CLOCK))
+    }
+
     /// Looks at the clocks of all threads, and how far what they do is written down. What their
     /// logs say of transactions that are over by then is there when one [looks](Live::look)
     /// afterwards.
@@ -297,18 +302,27 @@ impl Live {
         };
         // It is written last.
         let function = self.word(at + call::FUNCTION as u64)?;
-        let from = self.word(at + call::CALL as u64)?;
-        Ok((function != 0).then_some((from, function)))
+        if function == 0 {
+            return Ok(None);
+        }
+        Ok(Some((self.word(at + call::CALL as u64)?, function)))
     }
 
-    /// Answers for a call.
-    pub(crate) fn answer(&self, turn: u64, (answer, inlined): (u64, u64)) -> io::Result<()> {
+    /// Answers for a call. `before` is what has been said of inlined functions.
+    pub(crate) fn answer(
+        &self,
+        turn: u64,
+        (answer, inlined): (u64, u64),
+        before: Option<u64>,
+    ) -> io::Result<()> {
         let Some(at) = call_at(turn) else {
             return Ok(());
         };
-        let inlined = inlined.to_le_bytes();
-        self.file
-            .write_all_at(&inlined, at + call::INLINED as u64)?;
+        if before != Some(inlined) {
+            let inlined = inlined.to_le_bytes();
+            self.file
+                .write_all_at(&inlined, at + call::INLINED as u64)?;
+        }
         let answer = answer.to_le_bytes();
         self.file.write_all_at(&answer, at + call::ANSWER as u64)
     }

@@ -52,7 +52,7 @@ impl Questions {
                     (self.answers.take()).map_or_else(Numbers::default, Answers::into_numbers);
             }
             let said = self.answers(live, options)?.answer(from, function);
-            live.answer(self.answered, said)?;
+            live.answer(self.answered, said, Some(0))?;
             self.answered += 1;
         }
         Ok(self.answered > before)
@@ -66,7 +66,7 @@ impl Questions {
         answers.set_spec(spec.clone());
         for turn in 0..self.answered {
             if let Some((from, function)) = live.call(turn)? {
-                live.answer(turn, answers.answer(from, function))?;
+                live.answer(turn, answers.answer(from, function), None)?;
             }
         }
         Ok(())

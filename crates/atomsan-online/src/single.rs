@@ -47,6 +47,7 @@ impl Single {
         options: &Options,
     ) -> io::Result<bool> {
         let answered = self.questions.answer(live, options)?;
+        live.look_at_clocks()?;
         let news = self.links.advance(live)? || answered;
         self.chunks.look(live)?;
         if self.links.is_due(if news { PATIENCE } else { 1 }) {

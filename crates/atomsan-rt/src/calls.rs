@@ -17,12 +17,15 @@ use crate::{platform, recording};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// How long a thread waits for an answer, in steps of 50 microseconds.
-const PATIENCE: u32 = 40_000;
+/// How long a thread waits for an answer, in steps of at most 400 microseconds.
+const PATIENCE: u32 = 5_000;
 /// After so many steps, it is looked whether the follower is still there.
-const LOOK: u32 = 200;
+const LOOK: u32 = 32;
 /// For so many steps it only lets others run, which is all it takes if the follower is awake.
 const YIELDS: u32 = 4;
+/// It sleeps for so many microseconds then, and each time for so much more.
+const NAP: u32 = 50;
+const LONGEST_NAP: u32 = 400;
 
 /// How many places a call may have in a level.
 const PROBES: usize = 8;
@@ -184,7 +187,8 @@ fn wait_for_answer(index: usize) -> Option<(usize, u64)> {
         if turn < YIELDS {
             platform::yield_now();
         } else {
-            platform::sleep_microseconds(50);
+            let nap = NAP * (turn - YIELDS + 1);
+            platform::sleep_microseconds(nap.min(LONGEST_NAP).into());
         }
         if turn % LOOK == LOOK - 1 && !recording::has_follower() {
             break;

@@ -68,11 +68,15 @@ const BYTES: u64 = 0xffff;
 const SHARED: u64 = 1 << 46;
 pub(crate) const EPOCH: u64 = POSITION & !BYTES & !SHARED;
 
-/// In which bits the word of a granule that a thread owns may not differ from the thread's own, for a
-/// write and for a read, if nothing is to be done but to renew the epoch.
-pub(crate) const OWNER_WRITES: u64 = STATE | SLOT | ATOMIC;
-/// See [`OWNER_WRITES`].
-pub(crate) const OWNER_READS: u64 = EXCLUSIVE | SLOT | ATOMIC;
+/// In which bits the word of a granule may not differ from the thread's own, for a write and for a read, if
+/// nothing is to be done but to renew the epoch. Where accesses are logged, there is always more to do.
+pub(crate) fn renewed() -> (u64, u64) {
+    if is_order_only() {
+        (STATE | SLOT | ATOMIC, EXCLUSIVE | SLOT | ATOMIC)
+    } else {
+        (!0, !0)
+    }
+}
 
 /// What a small block of memory is.
 const SMALL: usize = 512;
@@ -103,7 +107,7 @@ const fn mask(index: usize) -> u64 {
 }
 
 /// Whether accesses are left out of the logs, and only make edges: the first of two runs.
-pub(crate) static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
+static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// From now on, no accesses are logged, and it is enough for one that the word says that the thread
 /// owns the granule and has accessed it in this epoch.

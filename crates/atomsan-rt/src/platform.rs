@@ -287,7 +287,7 @@ pub(crate) fn exit_process(status: i32) -> ! {
     }
 }
 
-// Three thread-local words in the initial-exec model: their distance from the thread pointer is a
+// Five thread-local words in the initial-exec model: their distance from the thread pointer is a
 // constant of the process, found in the GOT. `thread_local!` in a shared library would call
 // `__tls_get_addr` on every hook, which doubles what a hook costs.
 global_asm!(
@@ -296,11 +296,13 @@ global_asm!(
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 24",
+    ".size atomsan_thread, 40",
     "atomsan_thread:",
     ".quad 0",
     ".quad {unowned}",
     ".quad {nobody}",
+    ".quad -1",
+    ".quad -1",
     ".popsection",
     unowned = const UNOWNED,
     nobody = sym NOBODY,
@@ -358,6 +360,23 @@ pub(crate) fn set_owner_word(word: u64) {
             "mov qword ptr fs:[{0} + 8], {1}",
             out(reg) _,
             in(reg) word,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Sets the fourth and fifth thread-local words: in which bits a shadow word may not differ from the
+/// second one if nothing is to be done for a write, or a read, but to renew it.
+pub(crate) fn set_renewed_words(writes: u64, reads: u64) {
+    // SAFETY: writes the words that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 24], {1}",
+            "mov qword ptr fs:[{0} + 32], {2}",
+            out(reg) _,
+            in(reg) writes,
+            in(reg) reads,
             options(nostack, preserves_flags),
         );
     }

@@ -37,6 +37,14 @@ use core::sync::atomic::Ordering;
 const PLACE: u64 = call::PLACE;
 /// How many regions are remembered as written down since the last edge.
 const NOTED: usize = 32;
+/// How many places are remembered that were passed.
+const PASSED: usize = 16;
+
+/// Where a place is remembered that was passed.
+fn passed(pc: u64) -> usize {
+    (pc ^ pc >> 4) as usize % PASSED
+}
+
 /// What is known of a frame outside of regions, in the upper bits of its function.
 mod flag {
     /// It counts as one of the user's.
@@ -81,9 +89,8 @@ pub(crate) struct Position {
     entry: Cell<(u64, bool)>,
     /// What was asked last.
     recent: Recent,
-    /// The last place outside of regions where something happened, if nothing is inlined there; 0 if
-    /// something is.
-    passed: Cell<u64>,
+    /// The last places outside of regions where something happened and nothing is inlined.
+    passed: [Cell<u64>; PASSED],
 }
 
 impl Position {
@@ -95,7 +102,7 @@ impl Position {
     /// Forgets what was asked, because another recording has started.
     pub(crate) fn forget_calls(&self) {
         self.recent.clear();
-        self.passed.set(0);
+        self.passed.iter().for_each(|place| place.set(0));
     }
 
     /// Whether the thread is in a region.
@@ -186,19 +193,21 @@ impl Thread {
             return;
         }
         let (index, said) = at.recent.ask(pc, PLACE).unwrap_or((0, 0));
-        at.passed
-            .set(if said & answer::INLINED == 0 { pc } else { 0 });
+        if said & answer::INLINED == 0 {
+            at.passed[passed(pc)].set(pc);
+        }
         let has_entry = at.users.get() + at.foreign.get() > 0;
         let inlined = self.inlined_region(index, said, has_entry);
         self.enter_inlined(self.top.get(), pc, inlined);
     }
 
     /// Whether something happens at a place where nothing is to be done, in a first run, in which no answer
-    /// changes: it is the last place that was passed, and nothing is inlined there; or it is inside of a
-    /// region.
+    /// changes: it is one of the last places that were passed, and nothing is inlined there; or it is inside
+    /// of a region.
     #[inline(always)]
     pub(crate) fn passes_again(&self, pc: u64) -> bool {
-        self.is_inside() || self.is_outside() && self.position.passed.get() == pc & LOW
+        let pc = pc & LOW;
+        self.is_inside() || self.is_outside() && self.position.passed[passed(pc)].get() == pc
     }
 
     /// The thread starts, or goes on in another recording: it is in no region that is known.

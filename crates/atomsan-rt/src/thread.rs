@@ -79,6 +79,19 @@ pub(crate) struct LastLoad {
     pub(crate) cursor: u64,
 }
 
+/// An owner's accesses that a transaction has put itself after, where nothing is logged: the thread's own word
+/// then, the owner's slot and epoch, and which transaction that is. It counts for one transaction, because
+/// epochs come again.
+#[derive(Clone, Copy)]
+struct After {
+    mine: u64,
+    owner: u64,
+    clock: u64,
+}
+
+/// For how many owners that is remembered.
+const LAST_AFTER: usize = 4;
+
 /// One thread of the program. All-zero memory is a valid one.
 #[repr(C)]
 pub(crate) struct Thread {
@@ -91,6 +104,8 @@ pub(crate) struct Thread {
     pub(crate) room: Cell<usize>,
     /// The hooks pop frames by themselves that start here or above.
     pub(crate) floor: Cell<usize>,
+    /// What this thread has last put itself after, by slot.
+    last_after: [Cell<After>; LAST_AFTER],
     used: Cell<bool>,
     busy: Cell<bool>,
     /// Whether this is a first run: nothing is recorded but which transaction comes after which.
@@ -129,13 +144,13 @@ pub(crate) struct Thread {
     linked: [Cell<u64>; SLOTS + 1],
     /// Which granules without an owner need no edge, and when they were read last.
     settled: Settled,
-    /// The owner, epoch and transaction that this one has last put itself after. Forgotten with the
-    /// transaction, because epochs come again.
-    last_after: Cell<(u32, u32, u64)>,
     /// The last transactions.
     pub(crate) history: History,
     /// The position at which the log may start again.
     due: Cell<u64>,
+    /// The first frames do not lie where the thread's first fields do, in the lower bits of their addresses (see
+    /// [`crate::shadow`]).
+    aside: [u64; 1600 / 8],
     /// What the first frame is compared with.
     bottom: Cell<Frame>,
     frames: [Cell<Frame>; FRAMES],
@@ -265,7 +280,7 @@ pub(crate) fn forget_all() {
         if let Some(thread) = unsafe { record.load(Ordering::Relaxed).as_ref() } {
             let own = thread.slot.get() as usize;
             let forget = |known: &[Cell<u64>]| known.iter().for_each(|known| known.set(0));
-            thread.last_after.set((0, 0, 0));
+            thread.forget_after();
             forget(&thread.known);
             forget(&thread.linked);
             thread.known[own].set(u64::MAX);
@@ -288,6 +303,8 @@ impl Thread {
     pub(crate) fn resume(&self) {
         platform::set_thread_word(core::ptr::from_ref(self) as usize, Some(&self.settled));
         platform::set_owner_word(self.mine.get());
+        let (writes, reads) = ownership::renewed();
+        platform::set_renewed_words(writes, reads);
     }
 
     /// Finds the slot's entry in the recording.
@@ -345,7 +362,7 @@ impl Thread {
             self.linked[slot].set(0);
             self.settled.set(slot as u32, Some(0));
         }
-        self.last_after.set((0, 0, 0));
+        self.forget_after();
         self.know_itself();
         recording::prepare_slot(self.slot.get() as usize);
         self.find_entry();
@@ -407,7 +424,6 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn start_epoch(&self) -> u32 {
         self.used.set(false);
-        self.last_after.set((0, 0, 0));
         self.set_mine(ownership::next_epoch(self.mine.get()));
         ownership::epoch_of(self.mine.get())
     }

@@ -37,6 +37,9 @@ const OFTEN: Duration = Duration::from_millis(200);
 /// Files that are changed so soon after each other may have the same time.
 pub(crate) const COARSE: Duration = Duration::from_millis(50);
 
+/// How often it is looked for another process, once there is one.
+const FOR_PROCESSES: Duration = Duration::from_millis(1);
+
 /// All processes of a program.
 struct Watch<'a> {
     directory: &'a Path,
@@ -51,6 +54,8 @@ struct Watch<'a> {
     processes: BTreeMap<PathBuf, Process>,
     /// When the directory was changed for the last time, if all that is in it is followed.
     complete: Option<SystemTime>,
+    /// When it was looked for processes last.
+    searched: Instant,
     /// Findings that have been told.
     told: HashSet<String>,
     looked: Instant,
@@ -83,6 +88,7 @@ pub(crate) fn run(
         last: args.save.as_deref().unwrap_or(last),
         processes: BTreeMap::new(),
         complete: None,
+        searched: Instant::now(),
         told: HashSet::new(),
         looked: Instant::now(),
         started: Instant::now(),
@@ -139,6 +145,10 @@ impl Watch<'_> {
     }
 
     fn find_processes(&mut self) -> anyhow::Result<()> {
+        if !self.processes.is_empty() && self.searched.elapsed() < FOR_PROCESSES {
+            return Ok(());
+        }
+        self.searched = Instant::now();
         let changed = || std::fs::metadata(self.directory)?.modified();
         let changed = changed().unwrap_or_else(|_| SystemTime::now());
         if self.complete == Some(changed) {

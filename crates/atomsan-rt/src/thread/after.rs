@@ -3,12 +3,17 @@
 //! Who takes a granule orders itself after the transaction of its owner's last access
 //! ([`crate::history`]), and writes an edge unless it is after that one already.
 
-use super::{HIGHEST, SLOT_TABLE, Thread, position_of};
+use super::{After, HIGHEST, LAST_AFTER, SLOT_TABLE, Thread, position_of};
 use crate::format::{Kind, SLOTS, entry, first_word};
 use crate::history::{History, Source};
 use crate::{recording, regions};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
+
+/// An owner in one of its epochs.
+fn owner(slot: u32, epoch: u32) -> u64 {
+    u64::from(slot) << 32 | u64::from(epoch)
+}
 
 impl Thread {
     /// Orders what follows after everything that is in another slot's log now: after which position.
@@ -55,13 +60,17 @@ impl Thread {
         if self.silent.get() {
             // Much that is taken was accessed last in the same transaction.
             if self.is_after_epoch(slot, epoch) {
-                return self.last_after.get().2;
+                return self.last_after[slot as usize % LAST_AFTER].get().clock;
             }
             let Some(source) = self.source(slot, find) else {
                 return self.after(slot);
             };
             self.link(slot, source.clock);
-            self.last_after.set((slot, epoch, source.clock));
+            self.last_after[slot as usize % LAST_AFTER].set(After {
+                mine: self.mine.get(),
+                owner: owner(slot, epoch),
+                clock: source.clock,
+            });
             return source.clock;
         }
         // Before the transaction is looked at: all that is before it is in that one, or earlier.
@@ -80,8 +89,19 @@ impl Thread {
     /// logged.
     #[inline(always)]
     pub(crate) fn is_after_epoch(&self, slot: u32, epoch: u32) -> bool {
-        let (last_slot, last_epoch, _) = self.last_after.get();
-        (last_slot, last_epoch) == (slot, epoch)
+        let last = self.last_after[slot as usize % LAST_AFTER].get();
+        last.owner == owner(slot, epoch) && last.mine == self.mine.get()
+    }
+
+    /// What this thread has put itself after counts no more.
+    pub(super) fn forget_after(&self) {
+        for last in &self.last_after {
+            last.set(After {
+                mine: 0,
+                owner: 0,
+                clock: 0,
+            });
+        }
     }
 
     /// Orders what follows after the write that a granule without an owner names by a slot and a

@@ -17,18 +17,18 @@ use core::sync::atomic::{AtomicU64 as Plain, Ordering};
 /// place make it later than it was.
 pub(crate) const SEEN: usize = 1 << 10;
 
-/// In the lower 12 bits of addresses, where the notes of reads are.
-const ASIDE: usize = 43 * 64;
+/// Where the words are and where the notes of reads are, in the lower 12 bits of their addresses: not where the
+/// thread's own fields, the granules or their words are (see [`crate::shadow`]).
+const ASIDE: [usize; 2] = [11 * 64, 43 * 64];
 
 /// What needs no edge. All-zero memory is a valid one: nothing.
 #[repr(C, align(4096))]
 pub(crate) struct Settled {
+    aside: [u64; ASIDE[0] / 8],
     /// By the upper 16 bits of a shadow word: it has to be smaller than this. Only the thread itself
     /// looks at it.
     pub(crate) below: [Plain; 1 << 16],
-    /// As far from the granules and their words as those are from each other, in the lower bits (see
-    /// [`crate::shadow`]).
-    aside: [u64; ASIDE / 8],
+    aside_again: [u64; (ASIDE[1] - ASIDE[0]) / 8],
     /// The thread's own words in the epochs of the last reads; 0 if there was none.
     pub(crate) seen: [AtomicU64; SEEN],
 }
@@ -37,8 +37,9 @@ impl Settled {
     /// What is settled for nobody.
     pub(crate) const fn nothing() -> Settled {
         Settled {
+            aside: [0; ASIDE[0] / 8],
             below: [const { Plain::new(0) }; 1 << 16],
-            aside: [0; ASIDE / 8],
+            aside_again: [0; (ASIDE[1] - ASIDE[0]) / 8],
             seen: [const { AtomicU64::new(0) }; SEEN],
         }
     }
