@@ -6,6 +6,9 @@
 //! these can be in a cycle any more: they are over, or unary, and the graph has none of them and none that
 //! is before them in the log. If too many
 //! chunks have to stay, the oldest are forgotten.
+//!
+//! A thread starts its last chunk again where nobody can need what is in it (`atomsan_rt::thread`), so
+//! that one is looked at again before it is read.
 
 use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
@@ -128,12 +131,32 @@ impl Chunks {
             self.count += 1;
             slot.chunks.push_back(first);
         }
-        while let Some(last) = slot.chunks.back()
+        while let Some(last) = slot.chunks.back_mut()
             && live.has_left(at, last)
-            && let Some(next) = live.next_chunk(last)?
+            && let Some(now) = live.chunk_now(last)?
         {
+            if now.position != last.position {
+                *last = now;
+                continue;
+            }
+            let Some(next) = live.next_chunk(last)? else {
+                break;
+            };
             self.count += 1;
             slot.chunks.push_back(next);
+        }
+        Ok(())
+    }
+
+    /// Looks again at the last chunk of a log, which may have started again.
+    fn look_again(&mut self, live: &Live, at: usize) -> io::Result<()> {
+        if let Some(last) = self
+            .slots
+            .get_mut(at)
+            .and_then(|slot| slot.chunks.back_mut())
+            && let Some(now) = live.chunk_now(last)?
+        {
+            *last = now;
         }
         Ok(())
     }
@@ -173,6 +196,7 @@ impl Chunks {
         live: &mut Live,
         mut addresses: Vec<u64>,
     ) -> io::Result<Vec<Origin>> {
+        (0..self.slots.len()).try_for_each(|at| self.look_again(live, at))?;
         for (at, slot) in self.slots.iter().enumerate() {
             for chunk in &slot.chunks {
                 self.origins.look_through(live, at, chunk)?;
@@ -206,7 +230,7 @@ impl Chunks {
     /// a slot belong to it as well, even if they have no edge of their own: the later of the two may
     /// stand for what they did. Of what is not settled there is only the order.
     pub(crate) fn parts(
-        &self,
+        &mut self,
         live: &mut Live,
         components: &[Vec<Place>],
     ) -> io::Result<Vec<Vec<Part>>> {
@@ -223,6 +247,7 @@ impl Chunks {
         let mut parts: Vec<Vec<Part>> = components.iter().map(|_| Vec::new()).collect();
         for of_slot in ranges.chunk_by(|one, other| one.0 == other.0) {
             let slot = of_slot[0].0;
+            self.look_again(live, slot)?;
             let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) else {
                 continue;
             };
@@ -230,7 +255,7 @@ impl Chunks {
             let mut walk = Walk::new(slot, stretches.collect());
             for (index, chunk) in chunks.iter().enumerate() {
                 let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
-                if !walk.wants(chunk.clock, end) {
+                if !walk.wants(chunk.clock, end) || live.is_needless(chunk)? {
                     walk.gap();
                     continue;
                 }

@@ -283,6 +283,13 @@ impl Links {
         self.idg.spend(steps);
     }
 
+    /// Whether all transactions that an edge leads out of are over, and the components of all that are
+    /// over have been looked for.
+    pub(crate) fn is_settled(&self) -> bool {
+        let mut open = self.open.iter();
+        self.idg.is_idle() && open.all(|&(_, tx)| self.idg.successors(tx).next().is_none())
+    }
+
     /// Forgets all transactions. To forget some and keep others would not do: if `A` is before `X` and
     /// `X` before `B`, and `X` is forgotten, nothing says any more that `A` is before `B`, and
     /// their logs could be put in an order that never was. What comes from now on cannot be before

@@ -7,8 +7,8 @@
 
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, RETURNED_RING, RING_LEN,
-    SLOT_ENTRIES, SLOTS, call, entry, header,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, NEEDLESS, RETURNED_RING,
+    RING_LEN, SLOT_ENTRIES, SLOTS, call, entry, header,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -66,6 +66,8 @@ pub(crate) struct Live {
     returned: u64,
     /// How many chunks the program may have.
     allowed: usize,
+    /// How many edges are settled.
+    edges: u64,
     buffer: Vec<u8>,
 }
 
@@ -79,6 +81,7 @@ impl Live {
             logs: Vec::new(),
             returned: 0,
             allowed: FEW_CHUNKS,
+            edges: 0,
             buffer: Vec::new(),
         };
         Ok((live.word(header::MAGIC as u64)? == MAGIC).then_some(live))
@@ -169,8 +172,10 @@ impl Live {
             log.clock = field(entry, entry::CLOCK);
             let region = entry::REGIONS + 8 * (log.clock & 1) as usize;
             log.unary = field(entry, region) == 0;
-            log.settled = field(entry, entry::POSITION);
         })?;
+        // After the clocks, or what is over by them would not be there as a whole: the fields of an
+        // entry are not read at once.
+        self.look_at_entries(|log, entry| log.settled = field(entry, entry::POSITION))?;
         self.look_at_entries(|log, entry| log.written = field(entry, entry::POSITION))
     }
 
@@ -221,12 +226,20 @@ impl Live {
         self.chunk_at(self.word(chunk.offset + CHUNK_NEXT)?)
     }
 
+    /// What a chunk is now: its thread may have started it again. `None` while it does.
+    pub(crate) fn chunk_now(&self, chunk: &ChunkAt) -> io::Result<Option<ChunkAt>> {
+        self.chunk_at(chunk.offset)
+    }
+
     fn chunk_at(&self, offset: u64) -> io::Result<Option<ChunkAt>> {
         if offset == 0 {
             return Ok(None);
         }
         let mut bytes = [0; CHUNK_HEADER_SIZE];
         self.file.read_exact_at(&mut bytes, offset)?;
+        if field(&bytes, 0) as u32 != CHUNK_MAGIC {
+            return Ok(None);
+        }
         Ok(Some(ChunkAt {
             offset,
             position: field(&bytes, 24),
@@ -252,6 +265,14 @@ impl Live {
         let start = chunk.offset + CHUNK_HEADER_SIZE as u64;
         let buffer = start_of(&mut self.buffer, len as usize);
         self.file.read_exact_at(buffer, start)?;
+        if self
+            .chunk_now(chunk)?
+            .is_none_or(|now| now.position != chunk.position)
+        {
+            // It has started again.
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let buffer = &self.buffer[..len as usize];
         let (before, records) = buffer.split_at(snapshot as usize);
         let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
         Ok((words(before), words(records)))
@@ -259,7 +280,12 @@ impl Live {
 
     /// Whether a chunk says where something was allocated or initialised.
     pub(crate) fn has_origins(&self, chunk: &ChunkAt) -> io::Result<bool> {
-        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? != 0)
+        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? == 1)
+    }
+
+    /// Whether a chunk is only kept for its own sake.
+    pub(crate) fn is_needless(&self, chunk: &ChunkAt) -> io::Result<bool> {
+        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? == NEEDLESS)
     }
 
     /// The position up to which a chunk is written.
@@ -418,6 +444,15 @@ impl Live {
             self.file.write_all_at(&allowed, header::CHUNKS as u64)?;
         }
         Ok(())
+    }
+
+    /// Tells the program that so many edges have been read, and nothing remains to be done for them.
+    pub(crate) fn settle(&mut self, edges: u64) -> io::Result<()> {
+        if std::mem::replace(&mut self.edges, edges) == edges {
+            return Ok(());
+        }
+        let edges = edges.to_le_bytes();
+        self.file.write_all_at(&edges, header::SETTLED as u64)
     }
 
     /// Gives a chunk back to the program.

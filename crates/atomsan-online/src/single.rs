@@ -54,6 +54,9 @@ impl Single {
             self.check(live, checker, options)?;
         }
         self.links.sweep();
+        if self.links.is_settled() {
+            live.settle(self.links.edges)?;
+        }
         let keep = |slot, position, words: &[u64]| kept.keep(slot, position, words);
         let keeps = options.keep_all;
         if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {

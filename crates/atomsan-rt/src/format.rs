@@ -74,6 +74,8 @@ pub const FEW_CHUNKS: usize = 256;
 pub const MANY_CHUNKS: usize = 1024;
 /// How many more there are for each thread: what it does, and its edges between transactions.
 pub const FOR_THREAD: usize = 2;
+/// What [`ChunkHeader::origins`] is if nobody can need the chunk, though it is kept.
+pub const NEEDLESS: u64 = 2;
 /// Size of a [`ChunkHeader`].
 pub const CHUNK_HEADER_SIZE: usize = 64;
 
@@ -122,6 +124,9 @@ pub mod header {
     /// How many chunks there should be at most while a follower is there, besides [`super::FOR_THREAD`]
     /// for each thread: it says so when it must keep more than [`super::FEW_CHUNKS`].
     pub const CHUNKS: usize = 136;
+    /// How many edges between transactions the follower has read, when all transactions were over that
+    /// an edge led out of, and all components had been checked.
+    pub const SETTLED: usize = 144;
     /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
     /// not have enough addresses for a word each.
     pub const SHADOW: usize = 512;
@@ -238,7 +243,7 @@ pub struct ChunkHeader {
     pub next: u64,
     /// The number of the slot's transaction at its start.
     pub clock: u64,
-    /// Not 0 if it says where something was allocated or initialised: such a chunk is read for the
+    /// 1 if it says where something was allocated or initialised: such a chunk is read for the
     /// names of memory, though nothing else of it may be wanted.
     pub origins: u64,
 }

@@ -3,7 +3,7 @@
 //!
 //! A log is written by one thread. What others see of it is its position, in the slot's entry.
 
-use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, header};
+use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, NEEDLESS, header};
 use crate::recording::{self, Chunk, PIECE};
 use crate::sync::AtomicU64;
 use core::cell::Cell;
@@ -86,6 +86,56 @@ impl Log {
             // SAFETY: the chunk is mapped and belongs to this thread, header and all.
             unsafe { (origins as *mut u64).write_volatile(1) };
         }
+    }
+
+    /// Whether it has.
+    pub(crate) fn has_origins(&self) -> bool {
+        let (address, _) = self.chunk.get();
+        let origins = address + core::mem::offset_of!(ChunkHeader, origins);
+        // SAFETY: as in `has_origin`.
+        address != 0 && unsafe { (origins as *const u64).read_volatile() } != 0
+    }
+
+    /// How many bytes of the current chunk have records.
+    pub(crate) fn used(&self) -> u64 {
+        let (address, position) = self.chunk.get();
+        if address == 0 {
+            return 0;
+        }
+        self.cursor.get() - position
+    }
+
+    /// Goes on at the start of the current chunk, which must have records: nobody needs them.
+    pub(crate) fn start_again(&self, clock: u64, snapshot: impl FnOnce(usize) -> usize) {
+        let (address, previous) = self.chunk.get();
+        let chunk = Chunk {
+            address,
+            position: self.cursor.get(),
+            fresh: false,
+        };
+        let room = self.limit.get().wrapping_add(self.shift.get());
+        let bytes = chunk.start_again(previous, clock, snapshot);
+        let (first, end) = chunk.content(bytes);
+        self.shift.set((first as u64).wrapping_sub(chunk.position));
+        self.end.set(chunk.position + (end - first) as u64);
+        self.limit.set(room.wrapping_sub(self.shift.get()));
+        self.chunk.set((address, chunk.position));
+    }
+
+    /// Goes on in another chunk, and says that nobody needs this one.
+    pub(crate) fn let_go(&self) {
+        let (address, _) = self.chunk.get();
+        let origins = address + core::mem::offset_of!(ChunkHeader, origins);
+        // SAFETY: as in `has_origin`.
+        unsafe { (origins as *mut u64).write_volatile(NEEDLESS) };
+        // What is behind the last record of the chunk is nothing.
+        let at = self.cursor.get().wrapping_add(self.shift.get()) as usize;
+        if self.cursor.get() + 8 <= self.limit.get() {
+            // SAFETY: as in `write`.
+            unsafe { put(at, [0]) };
+        }
+        self.limit.set(self.cursor.get());
+        self.end.set(self.cursor.get());
     }
 
     /// Tells everybody how far the log goes.

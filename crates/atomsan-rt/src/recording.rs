@@ -19,7 +19,7 @@ use crate::format::{
 };
 use crate::sync::AtomicU64;
 use crate::{ownership, platform, shadow};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Where the file is mapped; 0 while nothing is recorded.
 static BASE: AtomicUsize = AtomicUsize::new(0);
@@ -273,7 +273,13 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         ring(turn).store(number as u64, Ordering::Release);
     }
     let (offset, fresh) = room()?;
-    let position = counter(header::NEXT_POSITION).fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
+    let next = counter(header::NEXT_POSITION);
+    if let Some(before) = before {
+        // A chunk that has started again has positions that nobody has handed out.
+        let end = before.position + CHUNK_UNIT as u64;
+        next.fetch_max(end.next_multiple_of(CHUNK_UNIT as u64), Ordering::Relaxed);
+    }
+    let position = next.fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
     let header = ChunkHeader {
         magic: format::CHUNK_MAGIC,
         kind: format::CHUNK_LOG,
@@ -354,6 +360,30 @@ impl Chunk {
     pub(crate) fn content(&self, snapshot: usize) -> (usize, usize) {
         let start = self.address + CHUNK_HEADER_SIZE;
         (start + snapshot, self.address + CHUNK_UNIT)
+    }
+
+    /// The chunk starts again at its position, with a snapshot: how many bytes that has. A follower
+    /// that looks meanwhile sees no chunk there.
+    pub(crate) fn start_again(
+        &self,
+        previous: u64,
+        clock: u64,
+        snapshot: impl FnOnce(usize) -> usize,
+    ) -> usize {
+        let header = self.header();
+        // SAFETY: the chunk belongs to the calling thread, and all that a follower does is to look.
+        unsafe {
+            (&raw mut (*header).magic).write_volatile(0);
+            fence(Ordering::Release);
+            let bytes = snapshot(self.content(0).0);
+            (&raw mut (*header).snapshot).write_volatile(bytes as u32);
+            (&raw mut (*header).position).write_volatile(self.position);
+            (&raw mut (*header).previous).write_volatile(previous);
+            (&raw mut (*header).clock).write_volatile(clock);
+            fence(Ordering::Release);
+            (&raw mut (*header).magic).write_volatile(format::CHUNK_MAGIC);
+            bytes
+        }
     }
 
     /// Says how many bytes the snapshot has, and whether the log goes on from the chunk before.

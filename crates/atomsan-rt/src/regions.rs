@@ -29,7 +29,7 @@
 use crate::calls::Recent;
 use crate::format::{Kind, LOW, answer, call, entry, first_word, inlined};
 use crate::thread::{Frame, Thread};
-use crate::{recording, start};
+use crate::{recording, start, thread};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
@@ -242,6 +242,9 @@ impl Thread {
     fn write_edge(&self, slot: u32, clock: u64) {
         let (now, region) = (self.position.clock.get(), self.position.region.get());
         let unary = u64::from(region == 0);
+        if self.log_position().is_some() {
+            thread::count_edge();
+        }
         self.write_link([
             first_word(Kind::Link, 0, clock),
             u64::from(slot) | clock >> 48 << 16 | region << 32,
@@ -276,6 +279,9 @@ impl Thread {
     fn end_region(&self) {
         self.position.blocks.set(0);
         self.tick(0);
+        if self.is_due_again() {
+            self.start_again();
+        }
         start::noise(0);
     }
 

@@ -9,7 +9,7 @@
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
 //! | `ATOMSAN_FOLLOWED` | the process that watches the directory and follows the recordings; 0 if there is none |
-//! | `ATOMSAN_LOGS` | 0 if only edges between transactions are recorded, 2 if they are recorded beside everything |
+//! | `ATOMSAN_LOGS` | 0 if only edges between transactions are recorded, 2 if they are recorded beside everything, 3 if all of that is kept |
 //! | `ATOMSAN_OUTSIDE` | 0 if plain accesses outside of regions do not count |
 //! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run; after more where it seldom is |
 //! | `ATOMSAN_NOISE_SEED` | a number; another one is another noise |
@@ -116,6 +116,14 @@ pub(crate) fn logs() -> Logs {
         2 => Logs::Transactions,
         _ => Logs::All,
     }
+}
+
+/// Whether no part of a log is written over.
+static KEEPS: AtomicBool = AtomicBool::new(false);
+
+/// Whether no part of a log is written over while it is followed.
+pub(crate) fn keeps_logs() -> bool {
+    KEEPS.load(Ordering::Relaxed)
 }
 
 /// Whether plain accesses outside of regions do not count.
@@ -280,6 +288,10 @@ fn open_recording() -> bool {
             ownership::log_no_accesses();
         }
         Some(b"2") => LOGS.store(Logs::Transactions as u8, Ordering::Relaxed),
+        Some(b"3") => {
+            LOGS.store(Logs::Transactions as u8, Ordering::Relaxed);
+            KEEPS.store(true, Ordering::Relaxed);
+        }
         _ => {}
     }
     SKIPS.store(

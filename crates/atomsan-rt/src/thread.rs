@@ -6,8 +6,8 @@
 //! never given back; a thread that starts may take over the slot of one that has ended, and then
 //! starts after it.
 //!
-//! Its calls are in [`frames`], what it writes in [`append`], and what it orders itself after in
-//! [`after`]; when it should let others run, in [`turns`].
+//! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`rewind`], and
+//! what it orders itself after in [`after`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -25,9 +25,11 @@ mod after;
 mod again;
 mod append;
 mod frames;
+mod rewind;
 mod settled;
 mod turns;
 
+pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
 
 use crate::format::{Kind, SLOTS, first_word, header};
@@ -144,6 +146,8 @@ pub(crate) struct Thread {
     settled: Settled,
     /// The last transactions.
     pub(crate) history: History,
+    /// The position at which the log may start again.
+    due: Cell<u64>,
     /// The first frames do not lie where the thread's first fields do, in the lower bits of their addresses (see
     /// [`crate::shadow`]).
     aside: [u64; 1600 / 8],
@@ -363,6 +367,8 @@ impl Thread {
         recording::prepare_slot(self.slot.get() as usize);
         self.find_entry();
         self.log.start_over();
+        self.due.set(0);
+        rewind::forget_edges();
         self.links.start_over();
         self.position.forget_calls();
         self.logged.set(0);

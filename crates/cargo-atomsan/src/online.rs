@@ -94,7 +94,8 @@ pub(crate) fn run(
         started: Instant::now(),
     };
     if watch.checks_components() {
-        command.env("ATOMSAN_LOGS", "2");
+        let keeps = args.watch.compare;
+        command.env("ATOMSAN_LOGS", if keeps { "3" } else { "2" });
         if let Some(info) = args.flags.second_run()? {
             watch.spec = only(&info)?;
             if !info.unary {

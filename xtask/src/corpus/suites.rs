@@ -105,6 +105,13 @@ fn one(
     findings_of: &mut String,
 ) -> Result<String> {
     copy(from, directory)?;
+    // The toolchain is ours, whatever its authors use.
+    for pinned in ["rust-toolchain", "rust-toolchain.toml"] {
+        let pinned = directory.join(pinned);
+        if pinned.exists() {
+            std::fs::remove_file(pinned)?;
+        }
+    }
     let manifest = directory.join("Cargo.toml");
     let mut text = std::fs::read_to_string(&manifest)?;
     if !text.contains("[workspace]") {

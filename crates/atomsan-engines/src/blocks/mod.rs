@@ -120,6 +120,8 @@ pub struct Blocks {
     held: Held,
     locksets: Locksets,
     periods: Periods,
+    /// Unary accesses seen lately, of all threads (a period is of one); repeating one of them adds nothing.
+    lately: Vec<Option<Lately>>,
     escapes: Escapes,
     deadlocks: Deadlocks,
     threads: Vec<Thread>,
@@ -134,8 +136,6 @@ struct Thread {
     /// A transaction that has ended, kept for its memory.
     spare: Option<Running>,
     moments: Moments,
-    /// Unary accesses seen lately; repeating one of them adds nothing.
-    lately: Vec<Option<Lately>>,
 }
 
 /// An access outside of all regions.
@@ -151,8 +151,8 @@ struct Lately {
 /// How many variables may cost as much as one may.
 const VARS: u64 = 10;
 
-/// How many unary accesses a thread remembers; a power of two.
-const LATELY: usize = 1 << 13;
+/// How many unary accesses are remembered; a power of two.
+const LATELY: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
@@ -207,6 +207,7 @@ impl Blocks {
             held: Held::default(),
             locksets: Locksets::default(),
             periods: Periods::default(),
+            lately: Vec::new(),
             escapes: Escapes::default(),
             deadlocks: Deadlocks::default(),
             threads: Vec::new(),
@@ -347,8 +348,9 @@ impl Blocks {
         };
         // With cycles in mind, when it happened last counts as well.
         let remember = self.options.strength < Strength::Cyclic;
-        let place = (2 * var.index() + usize::from(writes)) % LATELY;
-        if remember && thread.lately.get(place) == Some(&Some(access)) {
+        let spread = id.index().wrapping_mul(0x9e37_79b9) >> 8;
+        let place = (2 * var.index() + usize::from(writes) + spread) % LATELY;
+        if remember && self.lately.get(place) == Some(&Some(access)) {
             return;
         }
         if self.options.escape && self.escapes.touch(id, var, names) == Escape::Local {
@@ -356,11 +358,10 @@ impl Blocks {
             return;
         }
         if remember {
-            let thread = &mut self.threads[id.index()];
-            if thread.lately.is_empty() {
-                thread.lately = vec![None; LATELY];
+            if self.lately.is_empty() {
+                self.lately = vec![None; LATELY];
             }
-            thread.lately[place] = Some(access);
+            self.lately[place] = Some(access);
         }
         let owner = Owner {
             thread: id,

@@ -233,6 +233,11 @@ impl Idg {
         self.pending.len() >= patience.max(self.cost / STEPS)
     }
 
+    /// Whether no transaction waits for a search.
+    pub fn is_idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
     /// The strongly connected components of several finished transactions that have one in them
     /// whose component was to be looked for.
     pub fn components(&mut self) -> Vec<Component> {

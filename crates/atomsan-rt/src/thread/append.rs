@@ -110,6 +110,9 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn write<const N: usize>(&self, words: [u64; N]) {
         self.log.write(words, || {
+            if self.tabled.get() && !self.position.is_in_region() && self.start_again() {
+                return true;
+            }
             let fields = (entry::POSITION, entry::FIRST_CHUNK);
             let clock = self.position.clock();
             (self.log).next_chunk(self.slot.get(), fields, clock, |start| self.snapshot(start))
@@ -130,7 +133,7 @@ impl Thread {
 
     /// Writes a snapshot to the start of a chunk: what a reader must know that has nothing of what
     /// was before. How many bytes it has.
-    fn snapshot(&self, start: usize) -> usize {
+    pub(super) fn snapshot(&self, start: usize) -> usize {
         let mut at = start;
         let mut write = |words: &[u64]| {
             for word in words {

@@ -1,5 +1,5 @@
 //! Looks at a slot and takes it, and moves the tail by an exchange when it is too late.
-//! finding: decide_wrong::push 14 18 high
+//! finding: decide_wrong::take 12 17 high
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -7,27 +7,29 @@ static TAIL: AtomicUsize = AtomicUsize::new(0);
 static SLOTS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 
 #[inline(never)]
-fn push() {
-    loop {
-        let tail = TAIL.load(Ordering::Acquire);
-        let slot = &SLOTS[tail % 4];
-        if slot.load(Ordering::Acquire) > tail {
-            continue;
-        }
-        // Somebody else may have come as far as this.
-        slot.store(tail + 1, Ordering::Release);
-        let next = TAIL.compare_exchange(tail, tail + 1, Ordering::AcqRel, Ordering::Relaxed);
-        if next.is_ok() {
-            return;
-        }
+fn take(tail: usize) -> bool {
+    let slot = &SLOTS[tail % 4];
+    let free = slot.load(Ordering::Acquire) <= tail;
+    if !free {
+        return false;
     }
+    // Somebody else may have come as far as this.
+    slot.store(tail + 1, Ordering::Release);
+    true
 }
 
 fn main() {
+    let push = || {
+        let tail = TAIL.load(Ordering::Acquire);
+        if take(tail) {
+            let next = tail + 1;
+            let _ = TAIL.compare_exchange(tail, next, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    };
     thread::scope(|scope| {
         for _ in 0..2 {
-            scope.spawn(|| (0..100).for_each(|_| push()));
+            scope.spawn(move || (0..100).for_each(|_| push()));
         }
     });
-    assert_eq!(TAIL.load(Ordering::Relaxed), 200);
+    assert!(TAIL.load(Ordering::Relaxed) <= 200);
 }
