@@ -32,17 +32,11 @@ static void start(int count)
     pthread_mutex_unlock(&lock);
 }
 
-static void join(void)
+static int join(void)
 {
     pthread_mutex_lock(&lock);
     while (busy > 0)
         pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-}
-
-static int result(void)
-{
-    pthread_mutex_lock(&lock);
     int now = sum;
     pthread_mutex_unlock(&lock);
     return now;
@@ -54,8 +48,7 @@ static int add_up(int later)
     /* Long enough for the others, or not. */
     for (volatile long i = 0; later && i < 3000000; i++)
         ;
-    join();
-    return result();
+    return join();
 }
 
 int main(void)
