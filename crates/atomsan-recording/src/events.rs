@@ -162,6 +162,8 @@ struct Thread {
     decisions: Decisions,
     /// Its critical sections.
     sections: Sections,
+    /// Whether it is in a region whose beginning was forgotten.
+    lost: bool,
     /// In the first pass: the locks that it holds, and what it has done under them, the latest last.
     taken: Vec<Taken>,
     /// The threads it has started that end before a scope does, each with the number of

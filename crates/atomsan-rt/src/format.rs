@@ -21,7 +21,7 @@
 //! # When the room is used up
 //!
 //! While nobody follows, the oldest chunk is used again: its history is gone. Each chunk starts
-//! with a *snapshot* ([`Kind::Continue`]): whose log this is and which functions the thread is in. It
+//! with a *snapshot* ([`Kind::Continue`]): whose log this is, which functions the thread is in, and what it is after. It
 //! is there for a reader that has lost what came before, and is no part of the log.
 //!
 //! A *follower* is a process of ours that reads the logs while they are written

@@ -46,6 +46,10 @@ const FRAMES: usize = 1 << 20;
 const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
+/// How many edges it has at most.
+const EDGES: usize = 512;
+// Functions and edges have two words each.
+const _: () = assert!(1024 + 16 * (2 * SNAPSHOT + EDGES) < recording::PIECE);
 const FILTER: usize = 1 << 15;
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;

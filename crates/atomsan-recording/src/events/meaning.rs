@@ -5,6 +5,11 @@
 //! ([`crate::models`]), or nothing; any other one is an access to variables. All the rest is what
 //! the runtime saw of libc and annotations.
 //!
+//! # Gaps
+//!
+//! Of a transaction whose beginning was forgotten it is not known what it has done before, nor which
+//! locks it holds. So it is not checked: nothing is said of what it accesses.
+//!
 //! # What is initialised once
 //!
 //! The initialisation of a C++ static, of a Rust `OnceLock`, by `pthread_once`, is before every use
@@ -27,7 +32,10 @@ impl Translator {
         let chain = self.calls(slot);
         match record.kind {
             Kind::Enter => return self.enter(slot, record),
-            Kind::Exit => return self.exit(slot),
+            Kind::Exit => {
+                self.exit(slot);
+                return self.find_back(slot);
+            }
             Kind::Unnamed => return self.unnamed(slot, record.subject),
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
@@ -42,6 +50,7 @@ impl Translator {
             }
             _ => {}
         }
+        self.find_back(slot);
         if record.kind == Kind::AtomicLoad && record.extra[0] == 0 {
             self.end_scope(slot, chain, record);
         }
@@ -291,6 +300,8 @@ impl Translator {
         self.threads[slot] = Thread {
             id,
             stack_end: stack.end,
+            // The parts of transactions that are replayed are whole ones.
+            lost: record.kind == Kind::Continue && self.unnamed.is_none(),
             ..Thread::default()
         };
         // The start of the thread may be forgotten, but not that somebody else had the stack before.
@@ -299,6 +310,14 @@ impl Translator {
             self.renew(&stack);
         }
         self.note_stack(slot, record.subject, &stack);
+    }
+
+    /// After a gap, a thread is lost as long as it is in a region that it was in then.
+    fn find_back(&mut self, slot: usize) {
+        let thread = &mut self.threads[slot];
+        if thread.lost && thread.open.iter().skip(1).all(Option::is_none) {
+            thread.lost = false;
+        }
     }
 
     /// A scope of threads ends when its count of them has become 0. They are joined by that, though

@@ -67,6 +67,9 @@ impl Translator {
         op: impl Fn(VarId) -> Op,
     ) {
         self.catch_up(slot);
+        if self.threads[slot].lost {
+            return;
+        }
         let mut new = Vec::new();
         let thread = &mut self.threads[slot];
         (thread.waiting, thread.held_back) = (false, false);

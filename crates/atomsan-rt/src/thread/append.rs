@@ -1,12 +1,13 @@
 //! What a thread writes down: records into its log, after the entries of the functions they happen in,
 //! and edges between transactions into a log of their own.
 //!
-//! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, so
-//! that the chunks before it can be forgotten.
+//! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, and of
+//! what the thread is after, so that the chunks before it can be forgotten.
 
-use super::{FORK_FRAMES, FRAMES, SNAPSHOT, Thread};
-use crate::format::{Kind, LOW, entry, first_word, second_word};
+use super::{EDGES, FORK_FRAMES, FRAMES, HIGHEST, SNAPSHOT, Thread};
+use crate::format::{Kind, LOW, SLOTS, entry, first_word, second_word};
 use crate::{log, ownership};
+use core::sync::atomic::Ordering;
 
 impl Thread {
     /// Appends a record, after the entries of the functions it happens in.
@@ -137,7 +138,8 @@ impl Thread {
         let mut at = start;
         let mut write = |words: &[u64]| {
             for word in words {
-                // SAFETY: a snapshot is much smaller than a chunk, which belongs to this thread.
+                // SAFETY: a snapshot is smaller than the first piece of a chunk, which belongs to this
+                // thread.
                 unsafe { (at as *mut u64).write(*word) };
                 at += 8;
             }
@@ -158,6 +160,16 @@ impl Thread {
         for frame in &inner[unnamed..] {
             let frame = frame.get();
             write(&self.entered(frame));
+        }
+        if !self.tabled.get() {
+            // What the thread is after needs no edge any more, and the edges may be forgotten.
+            let slots = 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS);
+            let others = slots.filter(|&slot| slot != self.slot.get() as usize);
+            let known = others.map(|slot| (slot, self.known[slot].get()));
+            let known = known.filter(|&(_, position)| position != 0);
+            for (slot, position) in known.take(EDGES) {
+                write(&[first_word(Kind::Edge, 0, position), slot as u64]);
+            }
         }
         at - start
     }

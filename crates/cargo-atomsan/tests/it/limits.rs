@@ -133,6 +133,29 @@ fn nothing_is_said_where_everything_was_seen() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
+/// What was forgotten is no finding: neither the locks that were held then, nor the order of what came
+/// before and after.
+#[test]
+fn what_is_forgotten_is_no_mistake() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = root().join("tests/programs/c/uneven-right.c");
+    let program = compile(&directory, "uneven", &source);
+    for memory in ["1M", "2M", "4M"] {
+        for _ in 0..3 {
+            let mut run = command();
+            run.args(["run", "--noise", "--memory", memory])
+                .arg(&program);
+            let output = run.arg("1000").output().unwrap();
+            let said = stderr(&output);
+            assert!(
+                said.contains("the oldest were forgotten"),
+                "{memory}: {said}"
+            );
+            assert!(said.contains("nothing found"), "{memory}: {said}");
+        }
+    }
+}
+
 /// clang does not announce accesses of more than 16 bytes, and the summary says so.
 #[test]
 fn vectors_that_clang_does_not_announce_are_mentioned() {
