@@ -1,9 +1,8 @@
 //! `atomsan cc` and `c++` as builds use them, with every compiler of the machine; `atomsan run` on
 //! what others have built.
 
-use crate::support::{Said, command, root};
+use crate::support::{Said, command, copy_executable, root};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -337,8 +336,7 @@ fn signals_are_the_programs() {
 fn the_executable_alone_is_enough() {
     let directory = tempfile::tempdir().unwrap();
     let atomsan = directory.path().join("atomsan");
-    fs::copy(env!("CARGO_BIN_EXE_atomsan"), &atomsan).unwrap();
-    fs::set_permissions(&atomsan, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_executable(Path::new(env!("CARGO_BIN_EXE_atomsan")), &atomsan);
     let project = sources(&[]);
     let script = format!(
         "unset ATOMSAN_CC; {} cc main.c part.c -o prog && exec ./prog",

@@ -1,6 +1,6 @@
 //! `cargo atomsan` on projects of a user's: what cargo can do, it does the same with checking.
 
-use crate::support::{Said, command};
+use crate::support::{Said, command, copy_executable};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -363,8 +363,10 @@ fn the_users_settings_hold() {
 
 fn script(path: &Path, text: &str) {
     use std::os::unix::fs::PermissionsExt as _;
-    fs::write(path, format!("#!/bin/sh\n{text}")).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    let draft = path.with_extension("draft");
+    fs::write(&draft, format!("#!/bin/sh\n{text}")).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
+    copy_executable(&draft, path);
 }
 
 /// A compiler that does not know LLVM's passes, or no sanitizer either.

@@ -72,3 +72,10 @@ pub(crate) fn published_traces() -> Option<PathBuf> {
     }
     found
 }
+
+/// Copies something that is to be executed. By another process: a file that this one has open for writing,
+/// another test may have open in a child that it is just starting, and then it cannot be executed.
+pub(crate) fn copy_executable(from: &Path, to: &Path) {
+    let mut copy = Command::new("cp");
+    assert!(copy.arg(from).arg(to).status().unwrap().success());
+}
