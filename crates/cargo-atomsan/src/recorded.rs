@@ -415,7 +415,8 @@ pub(crate) fn warnings(counters: &Counters) -> Vec<String> {
     };
     warn(
         counters.dropped,
-        "events did not fit into --memory; the oldest were forgotten, and what one thread had to itself was left out",
+        "events did not fit into --memory; the oldest were forgotten, transactions without their beginning \
+         are not checked, and what one thread had to itself was left out",
     );
     warn(
         counters.unseen_threads,
