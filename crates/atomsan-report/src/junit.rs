@@ -91,6 +91,10 @@ pub fn add_findings(
                 .set_type(worst.anomaly.as_str())
                 .set_message(story::headline(worst))
                 .set_description(told);
+            // The attempts before the one that succeeded.
+            if let TestCaseStatus::Success { flaky_runs } = &mut case.status {
+                status.add_reruns(std::mem::take(flaky_runs));
+            }
             case.status = status;
             suite.failures += 1;
             failures += 1;

@@ -212,7 +212,9 @@ fn junit_of_nextest() {
     let nextest = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="nextest-run" tests="3" skipped="0" failures="1" errors="0">
     <testsuite name="bank::it" tests="3" skipped="0" errors="0" failures="1">
-        <testcase name="withdraws" classname="bank::it" time="0.018"/>
+        <testcase name="withdraws" classname="bank::it" time="0.018">
+            <flakyFailure timestamp="2026-01-01T00:00:00.000+00:00" time="0.010" message="too little" type="test failure with exit code 101"/>
+        </testcase>
         <testcase name="pays" classname="bank::it" time="0.011"/>
         <testcase name="fails" classname="bank::it" time="0.496">
             <failure message="too little" type="test failure with exit code 101">panicked</failure>
