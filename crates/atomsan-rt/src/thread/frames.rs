@@ -116,6 +116,7 @@ impl Thread {
                 self.write([first_word(Kind::Exit, 0, 0), 0]);
                 self.logged.set(self.logged.get() - 1);
             }
+            self.is_not_ready();
             if !self.is_inside() {
                 self.next_epoch();
             }
