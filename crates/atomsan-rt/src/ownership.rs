@@ -308,16 +308,15 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
 }
 
 /// Whether nothing is to be done for an access to more than one granule, because the thread owns all
-/// of them, and has logged these bytes if anything is logged.
+/// of them or may read them, and has logged these bytes if anything is logged.
 #[inline(always)]
 fn is_settled(thread: &Thread, address: usize, size: usize, write: bool) -> bool {
-    let (mine, end) = (thread.mine.get(), address.saturating_add(size));
-    let all = MASKS[masks_offset(8, write) / 8].load(Ordering::Relaxed);
+    let end = address.saturating_add(size);
     let mut at = address;
     while at < end {
-        let logged = logging(bytes(at, end - at), write);
         let word = shadow::word(at).load(Ordering::Relaxed);
-        if (word ^ mine) & all & (!BYTES | logged) != 0 {
+        let known = look(thread, at, word, bytes(at, end - at), write);
+        if !matches!(known, Known::Logged) {
             return false;
         }
         at = (at | 7).saturating_add(1);

@@ -38,7 +38,7 @@ const PLACE: u64 = call::PLACE;
 /// How many regions are remembered as written down since the last edge.
 const NOTED: usize = 32;
 /// How many places are remembered that were passed.
-const PASSED: usize = 16;
+const PASSED: usize = 64;
 
 /// What is known of a frame outside of regions, in the upper bits of its function.
 mod flag {
@@ -406,6 +406,9 @@ impl Thread {
     pub(crate) fn end_last_of_region(&self) {
         self.position.floor.set(0);
         self.tick_quickly(0);
+        if self.is_due_again() {
+            self.start_again();
+        }
     }
 
     /// Leaves a function whose frame has remembered what it is.

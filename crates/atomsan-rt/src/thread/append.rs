@@ -89,7 +89,7 @@ impl Thread {
     /// there.
     #[inline(always)]
     pub(crate) fn look_where(&self, pc: u64) {
-        if self.tabled.get() && !self.is_inside() {
+        if self.tabled.get() && !self.passes_again(pc) {
             self.pass_place(pc & LOW);
         }
     }
