@@ -7,7 +7,7 @@
 //! starts after it.
 //!
 //! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`rewind`], and
-//! what it orders itself after in [`after`]; when it should let others run, in [`turns`].
+//! what it orders itself after in [`after`]; where its memory comes from in [`origins`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -25,10 +25,12 @@ mod after;
 mod again;
 mod append;
 mod frames;
+mod origins;
 mod rewind;
 mod settled;
 mod turns;
 
+pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
 
