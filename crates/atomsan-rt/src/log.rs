@@ -3,7 +3,7 @@
 //!
 //! A log is written by one thread. What others see of it is its position, in the slot's entry.
 
-use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, NEEDLESS, header};
+use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, header};
 use crate::recording::{self, Chunk, PIECE};
 use crate::sync::AtomicU64;
 use core::cell::Cell;
@@ -84,24 +84,6 @@ impl Log {
         self.publish(at + 8 * N as u64);
     }
 
-    /// Says that the current chunk has the origin of something.
-    pub(crate) fn has_origin(&self) {
-        let (address, _) = self.chunk.get();
-        if address != 0 {
-            let origins = address + core::mem::offset_of!(ChunkHeader, origins);
-            // SAFETY: the chunk is mapped and belongs to this thread, header and all.
-            unsafe { (origins as *mut u64).write_volatile(1) };
-        }
-    }
-
-    /// Whether it has.
-    pub(crate) fn has_origins(&self) -> bool {
-        let (address, _) = self.chunk.get();
-        let origins = address + core::mem::offset_of!(ChunkHeader, origins);
-        // SAFETY: as in `has_origin`.
-        address != 0 && unsafe { (origins as *const u64).read_volatile() } != 0
-    }
-
     /// How many bytes of the current chunk have records.
     pub(crate) fn used(&self) -> u64 {
         let (address, position) = self.chunk.get();
@@ -131,9 +113,9 @@ impl Log {
     /// Goes on in another chunk, and says that nobody needs this one.
     pub(crate) fn let_go(&self) {
         let (address, _) = self.chunk.get();
-        let origins = address + core::mem::offset_of!(ChunkHeader, origins);
-        // SAFETY: as in `has_origin`.
-        unsafe { (origins as *mut u64).write_volatile(NEEDLESS) };
+        let needless = address + core::mem::offset_of!(ChunkHeader, needless);
+        // SAFETY: the chunk is mapped and belongs to this thread, header and all.
+        unsafe { (needless as *mut u64).write_volatile(1) };
         // What is behind the last record of the chunk is nothing.
         let at = self.cursor.get().wrapping_add(self.shift.get()) as usize;
         if self.cursor.get() + 8 <= self.limit.get() {

@@ -7,7 +7,7 @@
 //! starts after it.
 //!
 //! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`rewind`], and
-//! what it orders itself after in [`after`]; when it should let others run, in [`turns`].
+//! what it orders itself after in [`after`]; where its memory comes from in [`origins`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -26,11 +26,13 @@ mod again;
 mod append;
 mod filter;
 mod frames;
+mod origins;
 mod rewind;
 mod settled;
 mod turns;
 
 pub(crate) use filter::{FILTER, mixed};
+pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
 

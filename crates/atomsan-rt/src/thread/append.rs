@@ -28,12 +28,6 @@ impl Thread {
         self.write(words);
     }
 
-    /// Appends where something was allocated or initialised, which is wanted for its name.
-    pub(crate) fn append_origin<const N: usize>(&self, words: [u64; N]) {
-        self.append(words);
-        self.log.has_origin();
-    }
-
     /// Appends the record of an access, which belongs to the epoch.
     #[inline(always)]
     pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
