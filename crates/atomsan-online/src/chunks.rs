@@ -12,7 +12,7 @@
 
 use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
-use crate::origins::{self, Origins};
+use crate::origins;
 use atomsan_recording::Origin;
 use atomsan_recording::file::{Piece, Record};
 use atomsan_recording::format::{Kind, first_word};
@@ -36,8 +36,6 @@ pub(crate) struct Chunks {
     slots: Vec<Slot>,
     /// How many there are.
     count: usize,
-    /// Where memory comes from.
-    origins: Origins,
     /// How many were given back although they might have been needed.
     pub(crate) forgotten: u64,
 }
@@ -184,28 +182,22 @@ impl Chunks {
                 let (_, words) = live.content(at, &chunk)?;
                 keep(at, chunk.position, &words);
             }
-            self.origins.look_through(live, at, &chunk)?;
             live.give_back(chunk.offset)?;
         }
         Ok(())
     }
 
-    /// Where what is at these addresses comes from, as far as that can be found out.
-    pub(crate) fn origins(
+    /// The calls that threads are in, if one of the addresses is on their stack.
+    pub(crate) fn of_stacks(
         &mut self,
         live: &mut Live,
-        mut addresses: Vec<u64>,
+        addresses: &[u64],
     ) -> io::Result<Vec<Origin>> {
-        (0..self.slots.len()).try_for_each(|at| self.look_again(live, at))?;
-        for (at, slot) in self.slots.iter().enumerate() {
-            for chunk in &slot.chunks {
-                self.origins.look_through(live, at, chunk)?;
-            }
-        }
-        let mut origins = self.origins.of_memory(&mut addresses);
-        for (at, slot) in self.slots.iter().enumerate() {
-            if let (Some(last), false) = (slot.chunks.back(), addresses.is_empty()) {
-                origins.extend(origins::of_stack(live, at, last, &addresses)?);
+        let mut origins = Vec::new();
+        for at in 0..self.slots.len() {
+            self.look_again(live, at)?;
+            if let Some(last) = self.slots[at].chunks.back() {
+                origins.extend(origins::of_stack(live, at, last, addresses)?);
             }
         }
         Ok(origins)

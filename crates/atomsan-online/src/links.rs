@@ -21,6 +21,8 @@ use atomsan_engines::doublechecker::log::Tx;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW};
 use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 use std::io;
 
@@ -45,6 +47,8 @@ struct Slot {
     nodes: VecDeque<(u64, Tx)>,
     /// All that is before this number is over, and all edges into that have been read.
     settled: u64,
+    /// Words of calls whose end has not been read.
+    calls: Vec<u64>,
 }
 
 impl Slot {
@@ -82,6 +86,8 @@ pub(crate) struct Links {
     /// Threads that were started: the record and the return addresses of the calls there, innermost
     /// first.
     pub(crate) forks: Vec<(Record, Vec<u64>)>,
+    /// The calls that led to allocations, as words of a snapshot, by their numbers.
+    pub(crate) calls: HashMap<u64, Box<[u64]>, FxBuildHasher>,
     pub(crate) edges: u64,
     pub(crate) components: u64,
 }
@@ -116,7 +122,7 @@ impl Links {
     /// Reads what is at hand of a log.
     fn read(&mut self, live: &mut Live, slot: usize) -> io::Result<()> {
         let (words, mut at, _) = live.take(slot)?;
-        let mut calls = Vec::new();
+        let mut calls = std::mem::take(&mut self.slots[slot].calls);
         while let Some(&first) = words.get(at) {
             let Some(kind) = Kind::from_number((first >> 56) as u8) else {
                 break;
@@ -142,7 +148,15 @@ impl Links {
             }
             match kind {
                 Kind::ThreadName => self.names.extend(Record::parse(&words[at..], 0)),
-                Kind::Enter => calls.push(first & LOW),
+                Kind::Continue => {
+                    calls.clear();
+                    calls.extend(words.iter().skip(at).take(kind.words()));
+                }
+                Kind::Enter => calls.extend(words.iter().skip(at).take(kind.words())),
+                Kind::Calls if words.len() > at + 1 => {
+                    self.calls.insert(words[at + 1], calls.as_slice().into());
+                    calls.clear();
+                }
                 Kind::Transaction if words.len() > at + 1 => {
                     let notes = &mut self.notes[slot];
                     if notes.len() == NOTES {
@@ -152,9 +166,11 @@ impl Links {
                 }
                 Kind::Fork => {
                     if let Some(record) = Record::parse(&words[at..], 0) {
-                        calls.push(record.pc());
-                        calls.reverse();
-                        self.forks.push((record, std::mem::take(&mut calls)));
+                        let entered = calls.chunks_exact(Kind::Enter.words());
+                        let called = entered.rev().map(|words| words[0] & LOW);
+                        let calls_there = std::iter::once(record.pc()).chain(called);
+                        self.forks.push((record, calls_there.collect()));
+                        calls.clear();
                     }
                 }
                 _ => {}
@@ -165,6 +181,7 @@ impl Links {
         if self.forks.len() > 2 * FORKS {
             self.forks.drain(..FORKS);
         }
+        self.slots[slot].calls = calls;
         let all = words.len();
         live.put(slot, words, all);
         Ok(())

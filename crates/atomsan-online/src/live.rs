@@ -7,8 +7,8 @@
 
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, NEEDLESS, RETURNED_RING,
-    RING_LEN, SLOT_ENTRIES, SLOTS, call, entry, header,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, ORIGINS, RETURNED_RING,
+    RING_LEN, SLOT_ENTRIES, SLOTS, call, entry, header, origin,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,8 +17,8 @@ use std::path::Path;
 
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
-/// Where it says whether it has the origin of something.
-const CHUNK_ORIGINS: u64 = std::mem::offset_of!(ChunkHeader, origins) as u64;
+/// Where it says whether nobody needs it.
+const CHUNK_NEEDLESS: u64 = std::mem::offset_of!(ChunkHeader, needless) as u64;
 
 /// The log of one slot, as far as it has been read.
 #[derive(Debug, Default)]
@@ -278,20 +278,20 @@ impl Live {
         Ok((words(before), words(records)))
     }
 
-    /// Whether a chunk says where something was allocated or initialised.
-    pub(crate) fn has_origins(&self, chunk: &ChunkAt) -> io::Result<bool> {
-        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? == 1)
-    }
-
     /// Whether a chunk is only kept for its own sake.
     pub(crate) fn is_needless(&self, chunk: &ChunkAt) -> io::Result<bool> {
-        Ok(self.word(chunk.offset + CHUNK_ORIGINS)? == NEEDLESS)
+        Ok(self.word(chunk.offset + CHUNK_NEEDLESS)? == 1)
     }
 
-    /// The position up to which a chunk is written.
-    pub(crate) fn written(&self, slot: usize, chunk: &ChunkAt) -> u64 {
-        let end = chunk.position + (CHUNK_UNIT - CHUNK_HEADER_SIZE) as u64 - chunk.snapshot;
-        self.logs[slot].written.min(end)
+    /// Entries of where memory comes from, so many from a place on; all of them zero where nobody has written any.
+    pub(crate) fn origins(&self, place: usize, len: usize) -> io::Result<Vec<[u64; 4]>> {
+        let mut bytes = vec![0; len * origin::SIZE];
+        let at = ORIGINS + place * origin::SIZE;
+        self.file.read_exact_at(&mut bytes, at as u64)?;
+        let entries = bytes.chunks_exact(origin::SIZE);
+        Ok(entries
+            .map(|entry| [0, 8, 16, 24].map(|at| field(entry, at)))
+            .collect())
     }
 
     /// The call that the program has asked for at this turn, if it has: where it is, and what is

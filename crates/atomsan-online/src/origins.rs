@@ -1,10 +1,9 @@
 //! Where memory comes from, for its name.
 //!
-//! Chunks go back to the program unread, and with them what they say of allocations. So a chunk
-//! says in its header whether it has any; only such a chunk is looked through before it goes, and
-//! the others that are still there when something has no name. Of an address that was
-//! allocated several times the last time counts, by position: chunks of different threads come in
-//! no other order. Nothing but names depends on it.
+//! Chunks go back to the program unread, and with them what they say of allocations. So the program says that in a
+//! table too, by address ([`origin`]), and of each way to an allocation once which calls
+//! it is (`atomsan_rt::thread::origins`). Here it is looked up when something has no name. Of an
+//! address that was allocated several times the last time counts. Nothing but names depends on it.
 //!
 //! What is on the stack of a thread belongs to the calls that the thread is in now: who lets others
 //! use a local waits for them.
@@ -13,132 +12,94 @@ use crate::chunks::Walk;
 use crate::live::{ChunkAt, Live};
 use atomsan_recording::Origin;
 use atomsan_recording::file::Record;
-use atomsan_recording::format::Kind;
+use atomsan_recording::format::{Kind, LOW, origin};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
 use std::io;
-use std::rc::Rc;
+use std::ops::Range;
 
-/// How many calls above an allocation are kept.
-const CALLS: usize = 40;
-/// How many allocations are remembered.
-const MOST: usize = 1 << 18;
+/// How many places a small block may start before an address that is in it.
+const BEFORE: usize = (origin::LARGE_SIZE / origin::UNIT) as usize;
 
-/// Where memory was allocated and locks were initialised.
-#[derive(Debug, Default)]
-pub(crate) struct Origins {
-    blocks: BTreeMap<u64, Made>,
-    locks: HashMap<u64, Made, FxBuildHasher>,
-    /// Snapshots of calls, each once.
-    calls: HashMap<Rc<[u64]>, (), FxBuildHasher>,
-    /// How far each slot has been looked through.
-    looked: Vec<u64>,
-}
+/// The calls that led to allocations, as words of a snapshot, by their numbers.
+type Calls = HashMap<u64, Box<[u64]>, FxBuildHasher>;
 
-#[derive(Clone, Debug)]
-struct Made {
-    position: u64,
-    end: u64,
-    record: [u64; 3],
-    calls: Rc<[u64]>,
-}
+/// An entry of the table.
+#[derive(Clone, Copy)]
+struct Made([u64; 4]);
 
 impl Made {
-    fn origin(&self, words: usize) -> Origin {
-        Origin {
-            snapshot: self.calls.to_vec(),
-            record: self.record[..words].to_vec(),
-        }
+    fn range(self) -> Range<u64> {
+        let start = self.0[0] & LOW;
+        start..start.saturating_add(self.0[2])
+    }
+
+    fn is(self, kind: Kind) -> bool {
+        Kind::from_number((self.0[0] >> 56) as u8) == Some(kind)
+    }
+
+    /// Where that was; `None` if two have written to the place at a time.
+    fn origin(self, calls: &Calls) -> Option<Origin> {
+        let [first, second, third, last] = self.0;
+        let number = origin::mixed(last, [first, second, third]);
+        let words = if self.is(Kind::Initialise) { 2 } else { 3 };
+        Some(Origin {
+            snapshot: calls.get(&number)?.to_vec(),
+            record: self.0[..words].to_vec(),
+        })
     }
 }
 
-impl Origins {
-    /// Looks through a chunk, if it has something, as far as that has not been done.
-    pub(crate) fn look_through(
-        &mut self,
-        live: &mut Live,
-        slot: usize,
-        chunk: &ChunkAt,
-    ) -> io::Result<()> {
-        if self.looked.len() <= slot {
-            self.looked.resize(slot + 1, 0);
-        }
-        let looked = self.looked[slot];
-        if live.written(slot, chunk) <= looked || !live.has_origins(chunk)? {
-            return Ok(());
-        }
-        let mut end = looked;
-        walk(live, slot, chunk, |walk, record, words| {
-            end = record.position + 1;
-            if record.position >= looked && matches!(record.kind, Kind::Alloc | Kind::Initialise) {
-                self.note(walk, record, words);
-            }
-        })?;
-        self.looked[slot] = end.max(looked);
-        Ok(())
-    }
+/// The block that an address is in, among some entries: the last that starts before it.
+fn block(entries: &[[u64; 4]], address: u64) -> Option<Made> {
+    let made = entries.iter().map(|&words| Made(words));
+    made.filter(|made| made.is(Kind::Alloc) && made.range().contains(&address))
+        .max_by_key(|made| made.range().start)
+}
 
-    fn note(&mut self, walk: &Walk, record: &Record, words: &[u64]) {
-        let calls = walk.snapshot(CALLS);
-        let calls = match self.calls.get_key_value(&*calls) {
-            Some((known, ())) => Rc::clone(known),
-            None => {
-                let calls: Rc<[u64]> = calls.into();
-                self.calls.insert(Rc::clone(&calls), ());
-                calls
-            }
-        };
-        let range = record.range().unwrap_or(record.subject..record.subject);
-        let mut made = Made {
-            position: record.position,
-            end: range.end,
-            record: [0; 3],
-            calls,
-        };
-        made.record[..words.len()].copy_from_slice(words);
-        let older = |known: &Made| known.position <= made.position;
-        if record.kind == Kind::Initialise {
-            if self.locks.get(&record.subject).is_none_or(older) {
-                self.locks.insert(record.subject, made);
-            }
-        } else if self.blocks.get(&range.start).is_none_or(older) {
-            self.blocks.insert(range.start, made);
+/// Where addresses come from, as far as that is known without the threads' stacks; what is left has none.
+pub(crate) fn of_memory(
+    live: &Live,
+    calls: &Calls,
+    addresses: &mut Vec<u64>,
+) -> io::Result<Vec<Origin>> {
+    let mut origins = BTreeMap::new();
+    let mut large = None;
+    let mut left = Vec::new();
+    for &address in addresses.iter() {
+        let lock = Made(live.origins(origin::of_lock(address), 1)?[0]);
+        if lock.is(Kind::Initialise) && lock.0[0] & LOW == address {
+            origins.extend(lock.origin(calls).map(|found| ((address, 1), found)));
         }
-        if self.blocks.len() + self.locks.len() > MOST {
-            self.forget();
+        let small = small_around(live, address)?;
+        let mut found = block(&small, address);
+        if found.is_none() {
+            if large.is_none() {
+                large = Some(live.origins(origin::SMALL, origin::LARGE)?);
+            }
+            found = large.as_deref().and_then(|large| block(large, address));
+        }
+        match found.and_then(|made| Some((made, made.origin(calls)?))) {
+            Some((made, found)) => drop(origins.insert((made.range().start, 0), found)),
+            None => left.push(address),
         }
     }
+    *addresses = left;
+    Ok(origins.into_values().collect())
+}
 
-    /// Forgets the older half.
-    fn forget(&mut self) {
-        let made = self.blocks.values().chain(self.locks.values());
-        let mut positions: Vec<u64> = made.map(|made| made.position).collect();
-        let middle = positions.len() / 2;
-        let (_, &mut middle, _) = positions.select_nth_unstable(middle);
-        self.blocks.retain(|_, made| made.position >= middle);
-        self.locks.retain(|_, made| made.position >= middle);
-        self.calls.retain(|calls, ()| Rc::strong_count(calls) > 1);
+/// The entries of small blocks that an address may be in.
+fn small_around(live: &Live, address: u64) -> io::Result<Vec<[u64; 4]>> {
+    let end = origin::of_block(address, 0) + 1;
+    let start = end.saturating_sub(BEFORE + 1);
+    let mut entries = live.origins(start, end - start)?;
+    let missing = (BEFORE + 1).saturating_sub(end);
+    if missing > 0 {
+        // The table is a ring.
+        entries.extend(live.origins(origin::SMALL - missing, missing)?);
     }
-
-    /// Where addresses come from, as far as that is known without the threads' stacks; what is
-    /// left has none.
-    pub(crate) fn of_memory(&self, addresses: &mut Vec<u64>) -> Vec<Origin> {
-        let mut origins = BTreeMap::new();
-        addresses.retain(|&address| {
-            if let Some(lock) = self.locks.get(&address) {
-                origins.insert((address, 1), lock.origin(2));
-            }
-            // Blocks that have ended may start in between.
-            let mut below = self.blocks.range(..=address).rev().take(16);
-            let Some((&start, made)) = below.find(|(_, made)| address < made.end) else {
-                return true;
-            };
-            origins.insert((start, 0), made.origin(3));
-            false
-        });
-        origins.into_values().collect()
-    }
+    Ok(entries)
 }
 
 /// The calls that a slot's thread is in, if one of the addresses is on its stack.
@@ -148,31 +109,19 @@ pub(crate) fn of_stack(
     last: &ChunkAt,
     addresses: &[u64],
 ) -> io::Result<Option<Origin>> {
-    let walk = walk(live, slot, last, |_, _, _| {})?;
+    let (snapshot, words) = live.content(slot, last)?;
+    let mut walk = Walk::new(slot, Vec::new());
+    walk.start(&snapshot);
+    let mut at = 0;
+    while let Some(record) = Record::parse(&words[at..], last.position + 8 * at as u64) {
+        let len = record.kind.words();
+        walk.follow(&record, &words[at..at + len]);
+        at += len;
+    }
     let stack = walk.stack();
     let is_there = addresses.iter().any(|address| stack.contains(address));
     Ok(is_there.then(|| Origin {
         snapshot: walk.snapshot(usize::MAX),
         record: Vec::new(),
     }))
-}
-
-/// Walks through a chunk.
-fn walk(
-    live: &mut Live,
-    slot: usize,
-    chunk: &ChunkAt,
-    mut visit: impl FnMut(&Walk, &Record, &[u64]),
-) -> io::Result<Walk> {
-    let (snapshot, words) = live.content(slot, chunk)?;
-    let mut walk = Walk::new(slot, Vec::new());
-    walk.start(&snapshot);
-    let mut at = 0;
-    while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
-        let len = record.kind.words();
-        visit(&walk, &record, &words[at..at + len]);
-        walk.follow(&record, &words[at..at + len]);
-        at += len;
-    }
-    Ok(walk)
 }

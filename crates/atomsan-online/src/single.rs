@@ -5,6 +5,7 @@ use crate::chunks::{self, Chunks, Part};
 use crate::follow::{Kept, Options, engine};
 use crate::links::Links;
 use crate::live::Live;
+use crate::origins;
 use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
@@ -129,8 +130,11 @@ impl Single {
         let mut batch = translator.replay(&recording);
         let unnamed = translator.take_unnamed();
         if !unnamed.is_empty() {
-            let addresses = unnamed.iter().map(|one| one.address).collect();
-            let origins = self.chunks.origins(live, addresses)?;
+            let mut addresses = unnamed.iter().map(|one| one.address).collect();
+            let mut origins = origins::of_memory(live, &self.links.calls, &mut addresses)?;
+            if !addresses.is_empty() {
+                origins.extend(self.chunks.of_stacks(live, &addresses)?);
+            }
             let translator = self.introduce(checker, options);
             translator.name_again(&unnamed, &origins, &mut batch);
         }

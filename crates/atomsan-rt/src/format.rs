@@ -63,9 +63,11 @@ pub const CALLS: usize = RETURNED_RING + RING_LEN * 8;
 pub const CALLS_LEN: usize = 1 << 17;
 /// Size of a call.
 pub const CALL_SIZE: usize = 32;
+/// Where it is said where memory comes from; see [`origin`].
+pub const ORIGINS: usize = CALLS + CALLS_LEN * CALL_SIZE;
 /// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`]. What is
 /// not used of all that is before them has no room in the file.
-pub const HEADER_SIZE: usize = CALLS + CALLS_LEN * CALL_SIZE;
+pub const HEADER_SIZE: usize = ORIGINS + origin::LEN * origin::SIZE;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
 /// How many chunks there are at first while somebody follows, and at most.
@@ -74,8 +76,6 @@ pub const FEW_CHUNKS: usize = 256;
 pub const MANY_CHUNKS: usize = 1024;
 /// How many more there are for each thread: what it does, and its edges between transactions.
 pub const FOR_THREAD: usize = 2;
-/// What [`ChunkHeader::origins`] is if nobody can need the chunk, though it is kept.
-pub const NEEDLESS: u64 = 2;
 /// Size of a [`ChunkHeader`].
 pub const CHUNK_HEADER_SIZE: usize = 64;
 
@@ -203,6 +203,52 @@ pub mod inlined {
     pub const UNSET: u32 = 48;
 }
 
+/// Where memory was allocated and locks were initialised, in a program whose logs are read only where there
+/// is a cycle: entries of four words, each at a place that its address and its kind tell. Who comes
+/// later to the same place takes it, so what is remembered is the last, and reading costs nothing
+/// before somebody wants a name.
+///
+/// The words are those of the record, and the number of the calls that led there
+/// ([`Kind::Calls`](super::Kind::Calls)), mixed with the others ([`mixed`]): words of
+/// two threads that write at a time have a number that nobody has given.
+pub mod origin {
+    /// Size of an entry.
+    pub const SIZE: usize = 32;
+    /// How many places there are for small blocks: two blocks of glibc never start in the same
+    /// [`UNIT`], so those of 4 MB have all their own.
+    pub const SMALL: usize = 1 << 17;
+    /// Bytes of memory for which there is a place.
+    pub const UNIT: u64 = 32;
+    /// How many places there are for large blocks, and for locks.
+    pub const LARGE: usize = 1 << 12;
+    /// See [`LARGE`].
+    pub const LOCKS: usize = 1 << 12;
+    /// From so many bytes on a block is large.
+    pub const LARGE_SIZE: u64 = 4096;
+    /// How many entries there are: small blocks, large blocks, locks.
+    pub const LEN: usize = SMALL + LARGE + LOCKS;
+
+    /// The place of a block.
+    pub const fn of_block(address: u64, size: u64) -> usize {
+        if size < LARGE_SIZE {
+            (address / UNIT) as usize % SMALL
+        } else {
+            SMALL + (address / LARGE_SIZE) as usize % LARGE
+        }
+    }
+
+    /// The place of a lock.
+    pub const fn of_lock(address: u64) -> usize {
+        SMALL + LARGE + (address ^ address >> 12) as usize / 8 % LOCKS
+    }
+
+    /// The last word of an entry, of the number of its calls and the others; and that number, of the last
+    /// word and the others.
+    pub const fn mixed(number: u64, words: [u64; 3]) -> u64 {
+        number ^ words[0] ^ words[1].rotate_left(16) ^ words[2].rotate_left(32)
+    }
+}
+
 /// Byte offsets of the fields in a slot's entry; all are 64-bit words.
 pub mod entry {
     /// The position of the slot's log: what is before it has been written.
@@ -243,9 +289,8 @@ pub struct ChunkHeader {
     pub next: u64,
     /// The number of the slot's transaction at its start.
     pub clock: u64,
-    /// 1 if it says where something was allocated or initialised: such a chunk is read for the
-    /// names of memory, though nothing else of it may be wanted.
-    pub origins: u64,
+    /// 1 if nobody can need the chunk, though it is kept.
+    pub needless: u64,
 }
 
 const _: () = assert!(size_of::<ChunkHeader>() == CHUNK_HEADER_SIZE);
@@ -365,6 +410,9 @@ kinds! {
     ThreadName = 41, 4;
     /// The lock at the subject is initialised.
     Initialise = 42, 2;
+    /// In a log of edges: what stands before it, from [`Kind::Continue`] on, are calls that have the number in
+    /// the second word.
+    Calls = 43, 2;
 }
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.

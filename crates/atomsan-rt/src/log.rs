@@ -3,7 +3,7 @@
 //!
 //! A log is written by one thread. What others see of it is its position, in the slot's entry.
 
-use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, NEEDLESS, header};
+use crate::format::{CHUNK_UNIT, ChunkHeader, Kind, header};
 use crate::recording::{self, Chunk, PIECE};
 use crate::sync::AtomicU64;
 use core::cell::Cell;
@@ -59,6 +59,12 @@ impl Log {
         self.chunk.set((0, 0));
     }
 
+    /// Whether there is room for so many words.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, words: u64) -> bool {
+        self.cursor.get() + 8 * words <= self.limit.get()
+    }
+
     /// Appends a record; if the chunk is full, `next` goes on in [another one](Log::next_chunk).
     ///
     /// The first word goes last, so that a record that was cut off by the end of the process is
@@ -66,7 +72,7 @@ impl Log {
     #[inline(always)]
     pub(crate) fn write<const N: usize>(&self, words: [u64; N], next: impl FnOnce() -> bool) {
         let mut at = self.cursor.get();
-        if at + 8 * N as u64 > self.limit.get() {
+        if !self.has_room(N as u64) {
             if !next() {
                 return;
             }
@@ -76,24 +82,6 @@ impl Log {
         // thread.
         unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
         self.publish(at + 8 * N as u64);
-    }
-
-    /// Says that the current chunk has the origin of something.
-    pub(crate) fn has_origin(&self) {
-        let (address, _) = self.chunk.get();
-        if address != 0 {
-            let origins = address + core::mem::offset_of!(ChunkHeader, origins);
-            // SAFETY: the chunk is mapped and belongs to this thread, header and all.
-            unsafe { (origins as *mut u64).write_volatile(1) };
-        }
-    }
-
-    /// Whether it has.
-    pub(crate) fn has_origins(&self) -> bool {
-        let (address, _) = self.chunk.get();
-        let origins = address + core::mem::offset_of!(ChunkHeader, origins);
-        // SAFETY: as in `has_origin`.
-        address != 0 && unsafe { (origins as *const u64).read_volatile() } != 0
     }
 
     /// How many bytes of the current chunk have records.
@@ -125,9 +113,9 @@ impl Log {
     /// Goes on in another chunk, and says that nobody needs this one.
     pub(crate) fn let_go(&self) {
         let (address, _) = self.chunk.get();
-        let origins = address + core::mem::offset_of!(ChunkHeader, origins);
-        // SAFETY: as in `has_origin`.
-        unsafe { (origins as *mut u64).write_volatile(NEEDLESS) };
+        let needless = address + core::mem::offset_of!(ChunkHeader, needless);
+        // SAFETY: the chunk is mapped and belongs to this thread, header and all.
+        unsafe { (needless as *mut u64).write_volatile(1) };
         // What is behind the last record of the chunk is nothing.
         let at = self.cursor.get().wrapping_add(self.shift.get()) as usize;
         if self.cursor.get() + 8 <= self.limit.get() {

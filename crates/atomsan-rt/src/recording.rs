@@ -14,8 +14,8 @@
 
 use crate::format::{
     self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
-    SLOTS, entry, header,
+    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING, RING_LEN,
+    SLOT_ENTRIES, SLOTS, entry, header, origin,
 };
 use crate::sync::AtomicU64;
 use crate::{ownership, platform, shadow};
@@ -195,6 +195,16 @@ pub(crate) fn prepare_call(index: usize) -> bool {
     index < CALLS_LEN && platform::allocate_file(BASE.load(Ordering::Relaxed), at, PAGE)
 }
 
+/// A word of where something comes from.
+pub(crate) fn origin(place: usize, word: usize) -> &'static AtomicU64 {
+    counter(ORIGINS + place % origin::LEN * origin::SIZE + 8 * word)
+}
+
+/// Gives a page of that room in the file, by its number; whether there is any.
+pub(crate) fn prepare_origins(page: usize) -> bool {
+    platform::allocate_file(BASE.load(Ordering::Relaxed), ORIGINS + page * PAGE, PAGE)
+}
+
 /// The oldest chunk that came back, emptied; its offset.
 fn used() -> Option<usize> {
     let taken = counter(header::TAKEN);
@@ -290,7 +300,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
         previous: before.map_or(0, |before| before.position),
         next: 0,
         clock,
-        origins: 0,
+        needless: 0,
     };
     let address = base + offset;
     // SAFETY: this range of the mapping was handed out to this call alone and has room in the
@@ -448,7 +458,7 @@ pub(crate) fn write_maps() {
             previous: 0,
             next: 0,
             clock: 0,
-            origins: 0,
+            needless: 0,
         };
         let (mut at, end) = (base + offset + CHUNK_HEADER_SIZE, base + offset + SIZE);
         // SAFETY: the chunk is ours and not yet used.

@@ -352,6 +352,7 @@ unsafe extern "C" fn after_fork() {
     CHILD.store(true, Ordering::Relaxed);
     recording::close();
     calls::start_over();
+    thread::forget_origins();
     if open_recording() {
         // SAFETY: the caller vouches for it.
         unsafe { thread::after_fork(thread) };

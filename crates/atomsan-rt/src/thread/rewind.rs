@@ -76,8 +76,7 @@ impl Thread {
             self.due.set(position + enough - used);
             return false;
         }
-        // Where something was allocated is wanted for its name.
-        let again = !self.log.has_origins() && is_settled();
+        let again = is_settled();
         if again && keeps {
             self.log.let_go();
         } else if again {
