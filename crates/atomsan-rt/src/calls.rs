@@ -77,11 +77,10 @@ impl Recent {
         (answer != 0).then_some((made.index, answer))
     }
 
-    /// The answer, if the call is one of the last.
+    /// The answer and the index, if the call is one of the last.
     #[inline(always)]
-    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<u64> {
-        let known = self.find(from, function, hash(from, function));
-        known.map(|(_, answer)| answer)
+    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<(usize, u64)> {
+        self.find(from, function, hash(from, function))
     }
 
     /// What is said of a call: the answer, and the index of the call; `None` if there is no room or
