@@ -14,8 +14,8 @@
 
 use crate::format::{
     self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING, RING_LEN, SLOT_ENTRIES,
-    SLOTS, entry, header, origin,
+    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING, RING_LEN,
+    SLOT_ENTRIES, SLOTS, entry, header, origin,
 };
 use crate::sync::AtomicU64;
 use crate::{ownership, platform, shadow};
