@@ -32,6 +32,7 @@ pub mod protecting;
 pub mod reduction;
 pub mod regions;
 pub mod transactions;
+mod vector;
 pub mod velodrome;
 
 pub use engine::{Context, Engine, Findings, Occurrence, Stat};

@@ -14,7 +14,9 @@
 //!
 //! A thread's own entry in its clock is never read (its periods are ordered by their numbers).
 //! Therefore the periods between two clock changes share one clock: starting threads costs the
-//! starter nothing, and all threads that leave a round of a barrier share the round's clock.
+//! starter nothing, and all threads that leave a round of a barrier share the round's clock. Clocks of
+//! different threads share all that they agree about ([`Vector`]): with many short threads, memory follows the number of
+//! starts and joins, and not the number of pairs of threads.
 //!
 //! A period gets its id when it is first asked for. A thread that forks a thousand others without
 //! doing anything in between has one period, not a thousand.
@@ -25,8 +27,9 @@
 //! the next round while a slow one has yet to leave this one, so each thread remembers the round
 //! it arrived in. A departure without arrival belongs to the latest round.
 
+use crate::vector::Vector;
 use atomsan_trace::{Event, LockId, Op, ThreadId};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 
 /// A period of a thread.
@@ -41,64 +44,40 @@ impl PeriodId {
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct ClockId(u32);
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Period {
     thread: ThreadId,
     /// Which of its thread's periods, from 0.
     number: u32,
-    clock: ClockId,
+    /// For every thread, how many of its periods have ended.
+    clock: Vector,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Thread {
     /// The number of the current period.
     number: u32,
-    clock: ClockId,
+    clock: Vector,
     /// The current period, if anybody asked for it.
     period: Option<PeriodId>,
 }
 
 #[derive(Debug, Default)]
 struct Barrier {
-    /// The clock of each closed round: what had ended when its threads arrived.
-    rounds: Vec<ClockId>,
-    /// The clock of the open round, as far as threads have arrived.
-    ended: Vec<u32>,
-    /// Who has arrived and not left, and in which round.
-    inside: Vec<(ThreadId, usize)>,
+    /// The clock of the open round, if somebody has arrived: what had ended when its threads arrived.
+    open: Option<Vector>,
+    /// The clock of the round that was closed last.
+    latest: Vector,
+    /// Who has arrived and not left, and the clock of their round, if it is closed.
+    inside: Vec<(ThreadId, Option<Vector>)>,
 }
 
 /// The periods of all threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Periods {
     periods: Vec<Period>,
-    /// For every thread, how many of its periods have ended; missing entries are 0.
-    clocks: Vec<Box<[u32]>>,
     threads: Vec<Thread>,
     barriers: HashMap<LockId, Barrier, FxBuildHasher>,
-    /// Kept for its allocation.
-    ended: Vec<u32>,
-}
-
-const START: Thread = Thread {
-    number: 0,
-    clock: ClockId(0),
-    period: None,
-};
-
-impl Default for Periods {
-    fn default() -> Self {
-        Periods {
-            periods: Vec::new(),
-            clocks: vec![Box::default()],
-            threads: Vec::new(),
-            barriers: HashMap::default(),
-            ended: Vec::new(),
-        }
-    }
 }
 
 impl Periods {
@@ -145,12 +124,11 @@ impl Periods {
     /// Whether `a` must have ended when `b` starts.
     #[inline]
     pub fn before(&self, a: PeriodId, b: PeriodId) -> bool {
-        let (a, b) = (self.periods[a.index()], self.periods[b.index()]);
+        let (a, b) = (&self.periods[a.index()], &self.periods[b.index()]);
         if a.thread == b.thread {
             return a.number < b.number;
         }
-        let clock = &self.clocks[b.clock.0 as usize];
-        clock.get(a.thread.index()).copied().unwrap_or(0) > a.number
+        b.clock.get(a.thread.index()) > a.number
     }
 
     /// Whether neither must have ended when the other starts. No period is concurrent with
@@ -160,10 +138,19 @@ impl Periods {
         self.thread(a) != self.thread(b) && !self.before(a, b) && !self.before(b, a)
     }
 
+    /// How many pieces all clocks consist of; what several of them share counts once.
+    pub fn clock_pieces(&self) -> usize {
+        let mut pieces = HashSet::default();
+        for period in &self.periods {
+            period.clock.nodes(&mut pieces);
+        }
+        pieces.len()
+    }
+
     fn get(&mut self, thread: ThreadId) -> &mut Thread {
         let index = thread.index();
         if self.threads.len() <= index {
-            self.threads.resize(index + 1, START);
+            self.threads.resize_with(index + 1, Thread::default);
         }
         &mut self.threads[index]
     }
@@ -172,7 +159,7 @@ impl Periods {
         let id = PeriodId(self.periods.len() as u32);
         let at = self.get(thread);
         at.period = Some(id);
-        let (number, clock) = (at.number, at.clock);
+        let (number, clock) = (at.number, at.clock.clone());
         self.periods.push(Period {
             thread,
             number,
@@ -184,98 +171,67 @@ impl Periods {
     /// The period of `first` ends; what has ended there has ended before `then` goes on.
     fn order(&mut self, first: ThreadId, then: ThreadId) {
         if first != then {
-            let mut ended = std::mem::take(&mut self.ended);
-            ended.clear();
-            self.end(first, &mut ended);
-            self.learn(then, &ended, None);
-            self.ended = ended;
+            let ended = self.end(first);
+            self.get(then).learn(&ended);
         }
     }
 
-    /// Ends the period of a thread, and adds what has ended by now to `ended`.
-    fn end(&mut self, thread: ThreadId, ended: &mut Vec<u32>) {
+    /// Ends the period of a thread, and says what has ended by now.
+    fn end(&mut self, thread: ThreadId) -> Vector {
         let at = self.get(thread);
         if at.period.take().is_some() {
             at.number += 1;
         }
-        let (number, clock) = (at.number, at.clock);
-        let clock = &self.clocks[clock.0 as usize];
-        let length = clock.len().max(thread.index() + 1);
-        if ended.len() < length {
-            ended.resize(length, 0);
-        }
-        for (count, &known) in ended.iter_mut().zip(clock) {
-            *count = known.max(*count);
-        }
-        ended[thread.index()] = number.max(ended[thread.index()]);
-    }
-
-    /// What `ended` counts has ended before `thread` goes on; `kept` is its clock, if it has one.
-    fn learn(&mut self, thread: ThreadId, ended: &[u32], kept: Option<ClockId>) {
-        let old = self.get(thread).clock;
-        let old = &self.clocks[old.0 as usize];
-        if within(ended, old) {
-            return;
-        }
-        let clock = match kept {
-            Some(clock) if within(old, ended) => clock,
-            _ => {
-                let entry = |clock: &[u32], at| clock.get(at).copied().unwrap_or(0);
-                let length = old.len().max(ended.len());
-                let both = (0..length).map(|at| entry(old, at).max(entry(ended, at)));
-                let both = both.collect();
-                self.keep(both)
-            }
-        };
-        let at = self.get(thread);
-        if at.period.take().is_some() {
-            at.number += 1;
-        }
-        at.clock = clock;
-    }
-
-    fn keep(&mut self, clock: Vec<u32>) -> ClockId {
-        self.clocks.push(clock.into());
-        ClockId(self.clocks.len() as u32 - 1)
+        let mut ended = at.clock.clone();
+        ended.raise(thread.index(), at.number);
+        ended
     }
 
     fn arrive(&mut self, thread: ThreadId, barrier: LockId) {
-        let mut at = self.barriers.remove(&barrier).unwrap_or_default();
+        let ended = self.end(thread);
+        let at = self.barriers.entry(barrier).or_default();
         at.inside.retain(|&(inside, _)| inside != thread);
-        at.inside.push((thread, at.rounds.len()));
-        self.end(thread, &mut at.ended);
-        self.barriers.insert(barrier, at);
+        at.inside.push((thread, None));
+        at.open.get_or_insert_default().join(&ended);
     }
 
     fn leave(&mut self, thread: ThreadId, barrier: LockId) {
         let Some(at) = self.barriers.get_mut(&barrier) else {
             return;
         };
-        let latest = if at.ended.is_empty() {
-            at.rounds.len() - 1
-        } else {
-            at.rounds.len()
+        let place = at.inside.iter().position(|&(inside, _)| inside == thread);
+        let closed = match place.map(|place| at.inside.swap_remove(place)) {
+            Some((_, closed)) => closed,
+            None if at.open.is_none() => Some(at.latest.clone()),
+            None => None,
         };
-        let round = match at.inside.iter().position(|&(inside, _)| inside == thread) {
-            Some(place) => at.inside.swap_remove(place).1,
-            None => latest,
-        };
-        if round == at.rounds.len() {
-            self.clocks.push(std::mem::take(&mut at.ended).into());
-            at.rounds.push(ClockId(self.clocks.len() as u32 - 1));
-        }
-        let clock = at.rounds[round];
-        let ended = std::mem::take(&mut self.clocks[clock.0 as usize]);
-        self.learn(thread, &ended, Some(clock));
-        self.clocks[clock.0 as usize] = ended;
+        let clock = closed.unwrap_or_else(|| at.close());
+        self.get(thread).learn(&clock);
     }
 }
 
-fn within(small: &[u32], large: &[u32]) -> bool {
-    small
-        .iter()
-        .enumerate()
-        .all(|(at, &count)| count <= large.get(at).copied().unwrap_or(0))
+impl Thread {
+    /// What `ended` counts has ended before the thread goes on.
+    fn learn(&mut self, ended: &Vector) {
+        if !ended.is_within(&self.clock) {
+            self.clock.join(ended);
+            if self.period.take().is_some() {
+                self.number += 1;
+            }
+        }
+    }
+}
+
+impl Barrier {
+    /// Closes the open round, and returns its clock.
+    fn close(&mut self) -> Vector {
+        let clock = self.open.take().unwrap_or_default();
+        for (_, round) in &mut self.inside {
+            round.get_or_insert_with(|| clock.clone());
+        }
+        self.latest = clock.clone();
+        clock
+    }
 }
 
 #[cfg(test)]
@@ -377,10 +333,28 @@ mod tests {
                 }
             }
         }
-        assert_eq!(periods.clocks.len(), 10_001);
         let first = PeriodId(0);
         let last = periods.current(B);
+        assert_eq!(periods.clock_pieces(), 10_000, "the first one is empty");
         assert!(periods.before(first, last));
+    }
+
+    #[test]
+    fn many_short_threads_cost_a_few_pieces_each() {
+        let pieces = |count: u32| {
+            let mut periods = Periods::default();
+            for child in 1..=count {
+                for op in [Op::Fork(ThreadId(child)), Op::Join(ThreadId(child))] {
+                    step(&mut periods, MAIN, op);
+                    periods.current(MAIN);
+                    periods.current(ThreadId(child));
+                }
+            }
+            periods.clock_pieces()
+        };
+        let [few, many] = [1_000, 10_000].map(pieces);
+        println!("{few} pieces, {many} with ten times as many threads");
+        assert!(many < 20 * few, "{few}, {many}: not linear");
     }
 
     #[test]

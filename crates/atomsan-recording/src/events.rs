@@ -91,6 +91,9 @@ struct Place {
     /// Whether it is in a function that calls back under a lock of its own
     /// ([`calls_back`](crate::models::calls_back)).
     calls_back: bool,
+    /// Whether it is in a function that the user's code has called to take what is there
+    /// ([`takes`](crate::models::takes)).
+    takes: bool,
     /// Whether it is in the precompiled part of Rust's standard library.
     precompiled: bool,
 }

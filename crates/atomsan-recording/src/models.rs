@@ -305,6 +305,20 @@ pub fn attempts(function: &str) -> bool {
     path == "std::lock" || path == "std::try_lock" || path.starts_with("std::scoped_lock<")
 }
 
+/// Whether a function takes what is in a place, leaves nothing there, and returns what it took.
+pub fn takes(function: &str) -> bool {
+    const OF: &[&str] = &[
+        "core::option::Option<",
+        "core::cell::Cell<",
+        "core::cell::RefCell<",
+        "core::cell::once::OnceCell<",
+        "core::mem::",
+    ];
+    let path = path(function);
+    let name = path.rsplit("::").next().unwrap_or(path);
+    name.split('<').next() == Some("take") && OF.iter().any(|start| path.starts_with(start))
+}
+
 /// Functions that call the user's code back while they hold a lock of their own: the module, and their names.
 const CALLING_BACK: &[(&str, &[&str])] = &[(
     "parking_lot_core::parking_lot::",

@@ -19,6 +19,16 @@ use crate::{ownership, platform, shadow, thread};
 use core::mem::offset_of;
 
 extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
+    let is_done = thread::recorded()
+        .is_some_and(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc));
+    if !is_done {
+        plain_slowly::<SIZE, WRITE>(address, pc);
+    }
+}
+
+/// The same if there is more to do than to write it down. What is usual has no stack frame.
+#[inline(never)]
+extern "C-unwind" fn plain_slowly<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     if let Some(thread) = thread::current()
         && !thread.skips.get()
     {
@@ -93,6 +103,9 @@ macro_rules! fast {
                 ".else",
                 "mov r8, qword ptr fs:[rax + 16]",
                 "xor rdx, rsi",
+                // Where accesses are logged, nothing may differ.
+                "cmp dword ptr fs:[rax + {renewed}], -1",
+                "je 5f",
                 "mov rcx, rdx",
                 "shr rcx, 48",
                 "cmp rdx, qword ptr [r8 + 8 * rcx + {below}]",
@@ -111,6 +124,32 @@ macro_rules! fast {
                 "xor rdx, rcx",
                 "mov qword ptr [r9], rdx",
                 "ret",
+                ".if {write}",
+                ".else",
+                // A read of what has no owner may be in the log already (see `thread::filter`).
+                "5:",
+                "test rdx, rdx",
+                "js 3f",
+                "mov ecx, edi",
+                "and ecx, 8 * {filter_last}",
+                "xor rdx, qword ptr [r8 + 2 * rcx + {filter} + 8]",
+                "cmp rdx, qword ptr fs:[rax + 40]",
+                "jne 3f",
+                "mov rdx, rdi",
+                "and rdx, -8",
+                "shl rdx, 8",
+                "xor rdx, qword ptr [r8 + 2 * rcx + {filter}]",
+                "cmp rdx, 255",
+                "ja 3f",
+                "mov ecx, edi",
+                "and ecx, 7",
+                "mov esi, (1 << {size}) - 1",
+                "shl esi, cl",
+                "not edx",
+                "test edx, esi",
+                "jne 3f",
+                "ret",
+                ".endif",
                 "3:",
                 "mov rsi, qword ptr [rsp]",
                 "jmp {handler}",
@@ -121,6 +160,9 @@ macro_rules! fast {
                 masks = sym ownership::MASKS,
                 offset = const ownership::masks_offset($size, $write),
                 write = const $write as usize,
+                size = const $size,
+                filter = const offset_of!(Settled, filter),
+                filter_last = const thread::FILTER - 1,
                 renewed = const if $write { 24 } else { 32 },
                 epoch = const ownership::EPOCH,
                 below = const offset_of!(Settled, below),

@@ -258,7 +258,7 @@ impl Actor {
         let from = self.thread.position();
         if size > 16 {
             ownership::access_range(self.thread, address, size, write, 1);
-        } else {
+        } else if !ownership::logs_quickly(self.thread, address, size, write, 1) {
             ownership::access(self.thread, address, size, write, 1);
         }
         let log = (self.thread.slot.get(), from, self.thread.position());

@@ -59,6 +59,12 @@ impl Log {
         self.chunk.set((0, 0));
     }
 
+    /// Whether there is room for so many words.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, words: u64) -> bool {
+        self.cursor.get() + 8 * words <= self.limit.get()
+    }
+
     /// Appends a record; if the chunk is full, `next` goes on in [another one](Log::next_chunk).
     ///
     /// The first word goes last, so that a record that was cut off by the end of the process is
@@ -66,7 +72,7 @@ impl Log {
     #[inline(always)]
     pub(crate) fn write<const N: usize>(&self, words: [u64; N], next: impl FnOnce() -> bool) {
         let mut at = self.cursor.get();
-        if at + 8 * N as u64 > self.limit.get() {
+        if !self.has_room(N as u64) {
             if !next() {
                 return;
             }

@@ -234,6 +234,39 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
     (word ^ thread.mine.get()) & mask == 0
 }
 
+/// A plain access, if it is of one granule that the thread owns and only has to be written down; whether
+/// it was.
+#[inline(always)]
+pub(crate) fn logs_quickly(
+    thread: &Thread,
+    address: usize,
+    size: usize,
+    write: bool,
+    pc: u64,
+) -> bool {
+    if (address & 7) + size > 8 {
+        return false;
+    }
+    let shadow = shadow::word(address);
+    let word = shadow.load(Ordering::Relaxed);
+    let difference = word ^ thread.mine.get();
+    let state = if write { STATE } else { EXCLUSIVE };
+    if difference & (state | SLOT | ATOMIC) != 0 || word & SHARED != 0 && !thread.is_inside() {
+        return false;
+    }
+    let logged = logging(bytes(address, size), write);
+    let next = if difference & EPOCH == 0 {
+        word | logged
+    } else {
+        owned(thread, word & STATE) | word & SHARED | logged
+    };
+    let kind = if write { Kind::Write } else { Kind::Read };
+    let first = first_word(kind, size as u8, address as u64);
+    thread.append_at_once(false, [first, second_word(0, pc)], || {
+        shadow.store(next, Ordering::Release);
+    })
+}
+
 /// A plain access of up to 16 bytes.
 #[inline(always)]
 pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
@@ -245,13 +278,26 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
     }
     let shadow = shadow::word(address);
     let word = shadow.load(Ordering::Relaxed);
+    let kind = if write { Kind::Write } else { Kind::Read };
+    let first = first_word(kind, size as u8, address as u64);
     match look(thread, address, word, bytes(address, size), write) {
         Known::Logged => {}
         Known::Owned(next) => {
-            let kind = if write { Kind::Write } else { Kind::Read };
-            let first = first_word(kind, size as u8, address as u64);
-            let logged = logging(bytes(address, size), write);
-            add(thread, shadow, next, logged, [first, second_word(0, pc)]);
+            let record = [first, second_word(0, pc)];
+            let renew = || shadow.store(next, Ordering::Release);
+            if !thread.append_at_once(next & SHARED != 0, record, renew) {
+                let logged = logging(bytes(address, size), write);
+                add(thread, shadow, next, logged, record);
+            }
+        }
+        Known::After => {
+            let note = || {
+                thread.see(address);
+                thread.filter(address & !7, word, bytes(address, size));
+            };
+            if !thread.append_at_once(true, [first, second_word(TAKEN, pc)], note) {
+                take(thread, address, size, write, pc);
+            }
         }
         Known::Nothing => {
             if !simply::takes(thread, address, write, pc) {
@@ -262,16 +308,15 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
 }
 
 /// Whether nothing is to be done for an access to more than one granule, because the thread owns all
-/// of them, and has logged these bytes if anything is logged.
+/// of them or may read them, and has logged these bytes if anything is logged.
 #[inline(always)]
 fn is_settled(thread: &Thread, address: usize, size: usize, write: bool) -> bool {
-    let (mine, end) = (thread.mine.get(), address.saturating_add(size));
-    let all = MASKS[masks_offset(8, write) / 8].load(Ordering::Relaxed);
+    let end = address.saturating_add(size);
     let mut at = address;
     while at < end {
-        let logged = logging(bytes(at, end - at), write);
         let word = shadow::word(at).load(Ordering::Relaxed);
-        if (word ^ mine) & all & (!BYTES | logged) != 0 {
+        let known = look(thread, at, word, bytes(at, end - at), write);
+        if !matches!(known, Known::Logged) {
             return false;
         }
         at = (at | 7).saturating_add(1);
@@ -404,7 +449,7 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
             {
                 None
             }
-            Known::Nothing => own(thread, at, bytes, write),
+            Known::After | Known::Nothing => own(thread, at, bytes, write),
         };
         if let Some(detail) = detail {
             fresh = Some(fresh.unwrap_or(0) | detail);
@@ -420,6 +465,8 @@ enum Known {
     Logged,
     /// The thread owns the granule; the word that says that the bytes are logged.
     Owned(u64),
+    /// The granule has no owner, and the thread may read it without an edge.
+    After,
     /// Nothing: see [`own`].
     Nothing,
 }
@@ -450,9 +497,10 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
             thread.see(address);
             return Known::Logged;
         }
-        if thread.is_filtered(address & !7, word, bytes) {
-            return Known::Logged;
-        }
+        return match thread.is_filtered(address & !7, word, bytes) {
+            true => Known::Logged,
+            false => Known::After,
+        };
     }
     Known::Nothing
 }

@@ -38,12 +38,7 @@ const PLACE: u64 = call::PLACE;
 /// How many regions are remembered as written down since the last edge.
 const NOTED: usize = 32;
 /// How many places are remembered that were passed.
-const PASSED: usize = 16;
-
-/// Where a place is remembered that was passed.
-fn passed(pc: u64) -> usize {
-    (pc ^ pc >> 4) as usize % PASSED
-}
+const PASSED: usize = 64;
 
 /// What is known of a frame outside of regions, in the upper bits of its function.
 mod flag {
@@ -89,7 +84,8 @@ pub(crate) struct Position {
     entry: Cell<(u64, bool)>,
     /// What was asked last.
     recent: Recent,
-    /// The last places outside of regions where something happened and nothing is inlined.
+    /// The last places outside of regions where something happened and no region is inlined, each with
+    /// what that depends on (see [`Position::passes`]).
     passed: [Cell<u64>; PASSED],
 }
 
@@ -103,6 +99,21 @@ impl Position {
     pub(crate) fn forget_calls(&self) {
         self.recent.clear();
         self.passed.iter().for_each(|place| place.set(0));
+    }
+
+    /// Whether there is an entry point.
+    #[inline(always)]
+    fn has_entry(&self) -> bool {
+        self.users.get() + self.foreign.get() > 0
+    }
+
+    /// Where a place is remembered, and how. Which of the functions that are inlined there may be regions
+    /// depends on the entry point; a place with none never gets one, because what was a region may
+    /// cease to be one, but not the other way round.
+    #[inline(always)]
+    fn passes(&self, pc: u64) -> (&Cell<u64>, u64) {
+        let entry = self.entry.get().0 << 48 | u64::from(self.has_entry()) << 47;
+        (&self.passed[(pc ^ pc >> 4) as usize % PASSED], pc ^ entry)
     }
 
     /// Whether the thread is in a region.
@@ -159,6 +170,7 @@ impl Thread {
         at.clock.set(now);
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
+        self.is_not_ready();
         if region != 0 && !at.is_noted(region) {
             self.write_link([first_word(Kind::Transaction, 0, now), region]);
         }
@@ -192,22 +204,22 @@ impl Thread {
         if at.region.get() != 0 && at.inlined.get().0 == 0 {
             return;
         }
-        let (index, said) = at.recent.ask(pc, PLACE).unwrap_or((0, 0));
-        if said & answer::INLINED == 0 {
-            at.passed[passed(pc)].set(pc);
+        let answered = at.recent.ask(pc, PLACE);
+        let (index, said) = answered.unwrap_or((0, 0));
+        let inlined = self.inlined_region(index, said, at.has_entry());
+        if answered.is_some() && inlined.is_none() {
+            let (passed, how) = at.passes(pc);
+            passed.set(how);
         }
-        let has_entry = at.users.get() + at.foreign.get() > 0;
-        let inlined = self.inlined_region(index, said, has_entry);
         self.enter_inlined(self.top.get(), pc, inlined);
     }
 
-    /// Whether something happens at a place where nothing is to be done, in a first run, in which no answer
-    /// changes: it is one of the last places that were passed, and nothing is inlined there; or it is inside
-    /// of a region.
+    /// Whether something happens at a place where nothing is to be done: it is one of the last places that
+    /// were passed, and no region is inlined there; or it is inside of a region.
     #[inline(always)]
     pub(crate) fn passes_again(&self, pc: u64) -> bool {
-        let pc = pc & LOW;
-        self.is_inside() || self.is_outside() && self.position.passed[passed(pc)].get() == pc
+        let (passed, how) = self.position.passes(pc & LOW);
+        self.is_inside() || self.is_outside() && passed.get() == how
     }
 
     /// The thread starts, or goes on in another recording: it is in no region that is known.
@@ -319,7 +331,7 @@ impl Thread {
         let top = self.top.get();
         let end = top + size_of::<Frame>();
         let mut flags = 0;
-        let has_entry = at.users.get() + at.foreign.get() > 0;
+        let has_entry = at.has_entry();
         if said & answer::FOREIGN != 0 {
             at.foreign.set(at.foreign.get() + 1);
             flags |= flag::FOREIGN;
@@ -394,6 +406,9 @@ impl Thread {
     pub(crate) fn end_last_of_region(&self) {
         self.position.floor.set(0);
         self.tick_quickly(0);
+        if self.is_due_again() {
+            self.start_again();
+        }
     }
 
     /// Leaves a function whose frame has remembered what it is.

@@ -24,12 +24,14 @@
 mod after;
 mod again;
 mod append;
+mod filter;
 mod frames;
 mod origins;
 mod rewind;
 mod settled;
 mod turns;
 
+pub(crate) use filter::{FILTER, mixed};
 pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
@@ -52,7 +54,6 @@ const SNAPSHOT: usize = 128;
 const EDGES: usize = 512;
 // Functions and edges have two words each.
 const _: () = assert!(1024 + 16 * (2 * SNAPSHOT + EDGES) < recording::PIECE);
-const FILTER: usize = 1 << 15;
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
 
@@ -64,14 +65,6 @@ pub(crate) struct Frame {
     /// An address in the function, and in the upper 16 bits what [`crate::regions`] notes of it.
     function: u64,
     stack: usize,
-}
-
-/// Reads of shared data that were logged: the granule and the bytes, and its shadow word mixed with
-/// the epoch.
-#[derive(Clone, Copy, PartialEq)]
-struct Filtered {
-    bytes: u64,
-    state: u64,
 }
 
 /// The last atomic load: repeating it with nothing in between adds nothing.
@@ -121,6 +114,9 @@ pub(crate) struct Thread {
     pub(crate) skips: Cell<bool>,
     /// Whether the program knows its regions (see [`crate::regions`]).
     tabled: Cell<bool>,
+    /// Where the frames end if the log is ready for an access in the innermost function: the functions are in
+    /// it, and so is the number of the transaction.
+    ready: Cell<usize>,
     /// What the thread does.
     log: Log,
     /// Which transaction comes after which.
@@ -143,7 +139,6 @@ pub(crate) struct Thread {
     turns: Cell<turns::Turns>,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
-    filter: [Cell<Filtered>; FILTER],
     /// Positions that this thread is after, by slot; it is always after itself.
     pub(crate) known: [Cell<u64>; SLOTS + 1],
     /// Transactions that this thread is after, by slot, where that is not the same.
@@ -170,18 +165,20 @@ static HIGHEST: AtomicUsize = AtomicUsize::new(0);
 static VACANT: [AtomicBool; SLOTS + 1] = [const { AtomicBool::new(false) }; SLOTS + 1];
 static VACANCIES: AtomicUsize = AtomicUsize::new(0);
 
+/// The calling thread, if it is registered already; `None` if it is new or not recorded.
+#[inline(always)]
+pub(crate) fn recorded() -> Option<&'static Thread> {
+    let word = platform::thread_word();
+    // SAFETY: the word was set to a thread record that is never given back.
+    (word > OFF).then(|| unsafe { &*(word as *const Thread) })
+}
+
 /// The calling thread, registered if it is new; `None` if it is not recorded.
 #[inline(always)]
 pub(crate) fn current() -> Option<&'static Thread> {
-    let word = platform::thread_word();
-    if word > OFF {
-        // SAFETY: the word was set to a thread record that is never given back.
-        return Some(unsafe { &*(word as *const Thread) });
-    }
-    if word == OFF {
-        None
-    } else {
-        register_stranger()
+    match recorded() {
+        None if platform::thread_word() != OFF => register_stranger(),
+        thread => thread,
     }
 }
 
@@ -308,7 +305,7 @@ impl Thread {
     /// From here on, this is what runs on the calling thread of the system.
     pub(crate) fn resume(&self) {
         platform::set_thread_word(core::ptr::from_ref(self) as usize, Some(&self.settled));
-        platform::set_owner_word(self.mine.get());
+        platform::set_owner_word(self.mine.get(), mixed(self.mine.get()));
         let (writes, reads) = ownership::renewed();
         platform::set_renewed_words(writes, reads);
     }
@@ -344,6 +341,7 @@ impl Thread {
         self.top.set(self.base());
         self.excess.set(0);
         self.logged.set(0);
+        self.is_not_ready();
         self.busy.set(false);
         self.skips.set(false);
         if self.tabled.get() {
@@ -378,6 +376,7 @@ impl Thread {
         self.links.start_over();
         self.position.forget_calls();
         self.logged.set(0);
+        self.is_not_ready();
         self.next_epoch();
         if self.tabled.get() {
             self.start_clock();
@@ -437,7 +436,7 @@ impl Thread {
     #[inline(always)]
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
-        platform::set_owner_word(word);
+        platform::set_owner_word(word, mixed(word));
     }
 
     /// The thread's number in this process.
@@ -471,41 +470,16 @@ impl Thread {
         (!self.silent.get()).then(|| self.log.position())
     }
 
+    /// There is something that the log has to say before the next access.
+    #[inline(always)]
+    pub(crate) fn is_not_ready(&self) {
+        self.ready.set(0);
+    }
+
     /// Whether the program knows its transactions.
     #[inline(always)]
     pub(crate) fn is_tabled(&self) -> bool {
         self.tabled.get()
-    }
-
-    /// Whether this epoch has already logged a read of these bytes of a granule that has no
-    /// owner.
-    #[inline(always)]
-    pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
-        let last = self.filter[(granule >> 3) % FILTER].get();
-        let wanted = (granule as u64) << 8 | bytes;
-        last.state == self.filter_state(word) && last.bytes & (!0xff | bytes) == wanted
-    }
-
-    /// What the state of an entry must be to count for a granule with this shadow word, now.
-    #[inline(always)]
-    fn filter_state(&self, word: u64) -> u64 {
-        self.mine.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word
-    }
-
-    /// The same; from now on it has.
-    pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
-        if self.is_filtered(granule, word, bytes) {
-            return true;
-        }
-        let entry = &self.filter[(granule >> 3) % FILTER];
-        let last = entry.get();
-        let (state, wanted) = (self.filter_state(word), (granule as u64) << 8 | bytes);
-        let same = last.state == state && last.bytes & !0xff == wanted & !0xff;
-        entry.set(Filtered {
-            bytes: if same { last.bytes | bytes } else { wanted },
-            state,
-        });
-        false
     }
 
     /// Whether this load repeats the last thing that was logged; from now on it does.

@@ -3,11 +3,15 @@
 //!
 //! The sources come from the registry by `cargo metadata` of a package that depends on all of them, as
 //! they come to everybody. Unit and integration tests are run, examples in the documentation are not.
+//!
+//! One file of tests is run at a time, natively and then with us, each with a time limit of its own: one that
+//! hangs is named, and the others go on.
 
 use super::bugs::{SUITES, Suite};
 use super::{Found, copy, findings, keep, kept, process};
 use crate::Result;
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,12 +19,15 @@ use std::time::Duration;
 
 const START: &str = "<!-- table: cargo xtask corpus --suites -->\n";
 const HEAD: &str = "\
-| crate | tests | end differently | seconds native | seconds checked | times | seconds of the check | MB of the check | events | findings: high, medium |
-|---|---|---|---|---|---|---|---|---|---|
+| crate | files | tests | end differently | seconds native | seconds checked | times | slowest test | seconds of the check | MB of the check | events | findings: high, medium |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 ";
 /// Recordings are kept small.
 const MEMORY: &str = "300M";
+/// How long one file of tests may take, with its check.
 const TIMEOUT: Duration = Duration::from_secs(600);
+/// A test that takes less than so many seconds with us is no reason to complain.
+const SHORT: f64 = 1.0;
 
 pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> {
     let suites: Vec<&Suite> = (SUITES.iter())
@@ -86,15 +93,29 @@ fn fetch(suites: &[&Suite], directory: &Path) -> Result<BTreeMap<String, PathBuf
     Ok(sources)
 }
 
-/// What a run of all tests was like.
+/// What a run of the tests of some files was like.
 #[derive(Default)]
 struct Outcome {
-    /// How each test ended, by binary and name.
-    tests: BTreeMap<String, String>,
+    /// How each test ended, by file and name.
+    tests: BTreeMap<String, Test>,
     /// What the test binaries say they took.
     seconds: f64,
-    /// Whether it all ended in time.
-    in_time: bool,
+    /// The files that were not over in time.
+    late: Vec<String>,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+struct Test {
+    end: String,
+    seconds: f64,
+}
+
+impl Outcome {
+    fn add(&mut self, other: Outcome) {
+        self.tests.extend(other.tests);
+        self.seconds += other.seconds;
+        self.late.extend(other.late);
+    }
 }
 
 fn one(
@@ -104,33 +125,35 @@ fn one(
     directory: &Path,
     findings_of: &mut String,
 ) -> Result<String> {
-    copy(from, directory)?;
-    // The toolchain is ours, whatever its authors use.
-    for pinned in ["rust-toolchain", "rust-toolchain.toml"] {
-        let pinned = directory.join(pinned);
-        if pinned.exists() {
-            std::fs::remove_file(pinned)?;
+    prepare(from, directory)?;
+    let atomsan = [atomsan.as_os_str(), "cargo".as_ref()];
+    build(&["cargo".as_ref()], suite, directory)?;
+    build(&atomsan, suite, directory)?;
+    let (mut native, mut checked) = (Outcome::default(), Outcome::default());
+    let (mut found, mut check) = (Vec::new(), Check::default());
+    let files = files(directory)?;
+    for file in &files {
+        let output = directory.join("findings.json");
+        let ours = ["--memory", MEMORY, "--json", "-o"].map(OsStr::new);
+        let ours = [&ours[..], &[output.as_os_str()]].concat();
+        let without = tests(&["cargo".as_ref()], &[], suite, file, directory)?;
+        let with = tests(&atomsan, &ours, suite, file, directory)?;
+        eprintln!(
+            "{} {}: {} tests, {:.1} s, with us {:.1} s",
+            suite.package,
+            file.name,
+            without.tests.len(),
+            without.seconds,
+            with.seconds,
+        );
+        native.add(without);
+        checked.add(with);
+        found.extend(findings(&output)?);
+        check.add(&output)?;
+        if output.is_file() {
+            std::fs::remove_file(&output)?;
         }
     }
-    let manifest = directory.join("Cargo.toml");
-    let mut text = std::fs::read_to_string(&manifest)?;
-    if !text.contains("[workspace]") {
-        text.push_str("\n[workspace]\n");
-        std::fs::write(&manifest, text)?;
-    }
-    let output = directory.join("findings.json");
-    let native = tests(Command::new("cargo").arg("test"), suite, directory)?;
-    let mut checked = Command::new(atomsan);
-    checked.args(["cargo", "test", "--memory", MEMORY, "--json", "-o"]);
-    let checked = tests(checked.arg(&output), suite, directory)?;
-    let differ: Vec<_> = (native.tests.iter())
-        .filter(|(name, end)| checked.tests.get(*name) != Some(end))
-        .map(|(name, end)| {
-            let now = checked.tests.get(name).map_or("missing", |end| end);
-            format!("{name}: {end}, {now}")
-        })
-        .collect();
-    let mut found = findings(&output)?;
     found.sort_by(|a, b| (&a.rank, &a.function, &a.lines).cmp(&(&b.rank, &b.function, &b.lines)));
     found.dedup_by(|a, b| (&a.rank, &a.function, &a.lines) == (&b.rank, &b.function, &b.lines));
     let count = |rank: &str| found.iter().filter(|found| found.rank == rank).count();
@@ -149,25 +172,96 @@ fn one(
         println!("{line}");
         writeln!(findings_of, "{line}")?;
     }
-    let check = Check::read(&output)?;
     Ok(format!(
-        "| {} | {} | {} | {:.2} | {:.2} | {:.1} | {:.0} | {} | {} | {}, {} |\n",
+        "| {} | {} | {} | {} | {:.2} | {:.2} | {:.1} | {} | {:.0} | {} | {} | {}, {} |\n",
         suite.package,
+        files.len(),
         native.tests.len(),
-        match (checked.in_time, differ.is_empty()) {
-            (true, true) => "none".to_owned(),
-            (true, false) => differ.join("; "),
-            (false, _) => format!("not over in time; {}", differ.join("; ")),
-        },
+        differences(&native, &checked),
         native.seconds,
         checked.seconds,
         checked.seconds / native.seconds.max(0.01),
+        slowest(&native, &checked),
         check.seconds,
         check.bytes >> 20,
         check.events,
         count("high"),
         count("medium"),
     ))
+}
+
+/// Which tests do not end as they do without us.
+fn differences(native: &Outcome, checked: &Outcome) -> String {
+    let late = (checked.late.iter()).map(|file| format!("{file}: not over in time"));
+    let differ = native.tests.iter().filter_map(|(name, test)| {
+        let now = checked.tests.get(name).map_or("missing", |test| &test.end);
+        (now != test.end).then(|| format!("{name}: {}, {now}", test.end))
+    });
+    let all: Vec<String> = late.chain(differ).collect();
+    match all.as_slice() {
+        [] => "none".to_owned(),
+        all => all.join("; "),
+    }
+}
+
+/// The test that takes longest with us, compared with the time that it takes without us.
+fn slowest(native: &Outcome, checked: &Outcome) -> String {
+    let times = checked.tests.iter().filter_map(|(name, test)| {
+        let without = native.tests.get(name)?.seconds.max(0.001);
+        (test.seconds >= SHORT).then_some((name, test.seconds / without, test.seconds))
+    });
+    let slowest = times.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
+    slowest.map_or("–".to_owned(), |(name, times, seconds)| {
+        format!("{times:.1} × ({seconds:.1} s): {name}")
+    })
+}
+
+/// Makes a copy of a package that can be built by itself.
+fn prepare(from: &Path, directory: &Path) -> Result<()> {
+    copy(from, directory)?;
+    // The toolchain is ours, whatever its authors use.
+    for pinned in ["rust-toolchain", "rust-toolchain.toml"] {
+        let pinned = directory.join(pinned);
+        if pinned.exists() {
+            std::fs::remove_file(pinned)?;
+        }
+    }
+    let manifest = directory.join("Cargo.toml");
+    let mut text = std::fs::read_to_string(&manifest)?;
+    if !text.contains("[workspace]") {
+        text.push_str("\n[workspace]\n");
+        std::fs::write(&manifest, text)?;
+    }
+    Ok(())
+}
+
+/// A file with tests.
+struct File {
+    name: String,
+    /// How cargo is told to run it.
+    arguments: Vec<String>,
+}
+
+/// The files with unit and integration tests.
+fn files(directory: &Path) -> Result<Vec<File>> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--no-deps"])
+        .current_dir(directory)
+        .stderr(Stdio::inherit())
+        .output()?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let targets = metadata["packages"][0]["targets"].as_array();
+    let files = targets.into_iter().flatten().filter_map(|target| {
+        let name = target["name"].as_str()?.to_owned();
+        let arguments = match target["kind"][0].as_str()? {
+            _ if target["test"] == false => return None,
+            "test" => vec!["--test".to_owned(), name.clone()],
+            "lib" | "rlib" => vec!["--lib".to_owned()],
+            _ => return None,
+        };
+        Some(File { name, arguments })
+    });
+    Ok(files.collect())
 }
 
 /// What the check of all test binaries was like.
@@ -180,86 +274,95 @@ struct Check {
 }
 
 impl Check {
-    fn read(output: &Path) -> Result<Check> {
-        let mut check = Check::default();
+    fn add(&mut self, output: &Path) -> Result<()> {
         for line in std::fs::read_to_string(output).unwrap_or_default().lines() {
             let document: serde_json::Value = serde_json::from_str(line)?;
             let number = |name: &str| document[name].as_u64().unwrap_or(0);
-            check.events += number("events");
-            check.seconds += document["seconds"].as_f64().unwrap_or(0.0);
-            check.bytes = check.bytes.max(number("peak_memory"));
+            self.events += number("events");
+            self.seconds += document["seconds"].as_f64().unwrap_or(0.0);
+            self.bytes = self.bytes.max(number("peak_memory"));
         }
-        Ok(check)
+        Ok(())
     }
 }
 
-/// Builds and runs the unit and integration tests.
-fn tests(command: &mut Command, suite: &Suite, directory: &Path) -> Result<Outcome> {
-    let mut arguments = vec![
-        "--lib".to_owned(),
-        "--tests".into(),
-        "--no-fail-fast".into(),
-    ];
-    arguments.extend(
-        suite
-            .features
-            .iter()
-            .map(|feature| format!("--features={feature}")),
-    );
+/// `cargo test` for a suite, natively or with us.
+fn command(cargo: &[&OsStr], suite: &Suite, directory: &Path) -> Command {
+    let mut command = Command::new(cargo[0]);
+    let features = suite.features.iter();
     command
-        .args(&arguments)
+        .args(&cargo[1..])
+        .arg("test")
+        .args(features.map(|feature| format!("--features={feature}")))
         .current_dir(directory)
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("LD_LIBRARY_PATH")
         .env("CARGO_INCREMENTAL", "0")
         .stdin(Stdio::null());
-    let log = directory.join("tests.log");
-    // Once to build, and once to measure.
-    let mut build = Command::new(command.get_program());
-    let first: Vec<_> = (command.get_args())
-        .filter(|argument| {
-            !matches!(
-                argument.to_str(),
-                Some("--json" | "-o" | "--memory" | MEMORY)
-            )
-        })
-        .filter(|argument| !argument.to_string_lossy().ends_with("findings.json"))
-        .collect();
-    let built = build
-        .args(first)
-        .arg("--no-run")
-        .current_dir(directory)
-        .env_remove("CARGO_TARGET_DIR")
-        .env_remove("LD_LIBRARY_PATH")
-        .env("CARGO_INCREMENTAL", "0")
-        .stderr(Stdio::null())
-        .status()?;
-    if !built.success() {
-        return Err(format!("{} does not build", suite.package).into());
+    command
+}
+
+/// Builds all tests.
+fn build(cargo: &[&OsStr], suite: &Suite, directory: &Path) -> Result<()> {
+    let mut command = command(cargo, suite, directory);
+    command.args(["--lib", "--tests", "--no-run"]);
+    if command.stderr(Stdio::null()).status()?.success() {
+        return Ok(());
     }
-    let file = std::fs::File::create(&log)?;
-    command.stderr(file.try_clone()?).stdout(file);
-    let ended = process::run(command, TIMEOUT)?;
-    let mut outcome = read(&std::fs::read_to_string(&log)?);
-    outcome.in_time = ended.in_time;
+    Err(format!("{} does not build", suite.package).into())
+}
+
+/// Runs the tests of one file.
+fn tests(
+    cargo: &[&OsStr],
+    options: &[&OsStr],
+    suite: &Suite,
+    file: &File,
+    directory: &Path,
+) -> Result<Outcome> {
+    let log = directory.join("tests.log");
+    let output = std::fs::File::create(&log)?;
+    let mut command = command(cargo, suite, directory);
+    command
+        .args(options)
+        .args(&file.arguments)
+        // Only so does the harness say how long each test took.
+        .args(["--", "-Zunstable-options", "--report-time"])
+        .env("RUSTC_BOOTSTRAP", "1")
+        .stderr(output.try_clone()?)
+        .stdout(output);
+    let ended = process::run(&mut command, TIMEOUT)?;
+    let mut outcome = read(&file.name, &std::fs::read_to_string(&log)?);
+    if !ended.in_time {
+        outcome.late.push(file.name.clone());
+    }
     Ok(outcome)
 }
 
-/// What the test binaries said.
-fn read(log: &str) -> Outcome {
+/// What a test binary said.
+fn read(file: &str, log: &str) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut binary = String::new();
     for line in log.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
+        let seconds = |word: &str| -> f64 {
+            let number = word.trim_matches(['<', '>', 's']);
+            number.parse().unwrap_or(0.0)
+        };
         match words.as_slice() {
-            ["Running", name @ .., _] => binary = name.join(" "),
-            ["test", name, rest @ ..] if rest.contains(&"...") => {
-                let end = rest.last().copied().unwrap_or_default().to_owned();
-                outcome.tests.insert(format!("{binary} {name}"), end);
+            ["test", "result:", .., took] => outcome.seconds += seconds(took),
+            ["test", name, .., end, took] if took.starts_with('<') && line.contains(" ... ") => {
+                let test = Test {
+                    end: (*end).to_owned(),
+                    seconds: seconds(took),
+                };
+                outcome.tests.insert(format!("{file} {name}"), test);
             }
-            ["test", "result:", .., seconds] => {
-                let seconds = seconds.trim_end_matches('s').parse().unwrap_or(0.0);
-                outcome.seconds += seconds;
+            ["test", name, .., end] if line.contains(" ... ") => {
+                let test = Test {
+                    end: (*end).to_owned(),
+                    seconds: 0.0,
+                };
+                outcome.tests.insert(format!("{file} {name}"), test);
             }
             _ => {}
         }
@@ -270,6 +373,41 @@ fn read(log: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_tests_say_is_read_and_compared() {
+        let native = read(
+            "list",
+            "\
+running 4 tests
+test quick ... ok <0.001s>
+test slow - should panic ... ok <0.500s>
+test skipped ... ignored
+test wrong ... FAILED <0.100s>
+test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.60s
+",
+        );
+        assert_eq!(native.tests.len(), 4);
+        assert_eq!(native.seconds, 0.6);
+        assert_eq!(native.tests["list skipped"].end, "ignored");
+        assert_eq!(differences(&native, &native), "none");
+        assert_eq!(slowest(&native, &native), "–");
+        let mut checked = read(
+            "list",
+            "\
+test quick ... ok <0.900s>
+test slow - should panic ... ok <2.000s>
+test skipped ... ignored
+",
+        );
+        assert_eq!(
+            differences(&native, &checked),
+            "list wrong: FAILED, missing"
+        );
+        assert_eq!(slowest(&native, &checked), "4.0 × (2.0 s): list slow");
+        checked.late.push("list".to_owned());
+        assert!(differences(&native, &checked).starts_with("list: not over in time; "));
+    }
 
     #[test]
     fn a_row_is_renewed_and_the_others_stay() {

@@ -562,6 +562,7 @@ impl Engine for Blocks {
             ("1v-blocks", counts.blocks),
             ("shared variables", counts.shared),
             ("thread periods", self.periods.len() as u64),
+            ("pieces of clocks", self.periods.clock_pieces() as u64),
             ("potential deadlocks", counts.deadlocks),
             ("1v-block comparisons", counts.compared),
             ("2v-block comparisons", counts.pairs),

@@ -97,6 +97,10 @@ impl Translator {
         let calls_back = below
             .iter()
             .any(|frame| models::calls_back(&frame.function));
+        // The outermost function decides: a table that takes something has its own reasons.
+        let takes = below
+            .last()
+            .is_some_and(|frame| models::takes(&frame.function));
         let precompiled = family.is_some_and(Family::is_of_std) && !self.is_called(chain, &frames);
         let place = match users {
             Some(at) => Place {
@@ -110,10 +114,19 @@ impl Translator {
                 scopes,
                 attempts,
                 calls_back,
+                takes,
                 precompiled,
             },
             None => {
-                let caller = self.nodes[chain as usize].place;
+                let Node {
+                    place: caller,
+                    caller: (_, call),
+                    ..
+                } = self.nodes[chain as usize];
+                let called_at = self.symbols.frames(call);
+                let by_users = called_at
+                    .first()
+                    .is_some_and(|at| self.options.is_users(at));
                 Place {
                     site: if caller.site == SiteId::UNKNOWN {
                         self.site(&frames)
@@ -132,6 +145,7 @@ impl Translator {
                     scopes: scopes || caller.scopes,
                     attempts: attempts || caller.attempts,
                     calls_back: calls_back || caller.calls_back,
+                    takes: caller.takes || by_users && takes,
                     precompiled,
                 }
             }

@@ -6,6 +6,9 @@
 //! that store, a store. What tells it from "look, then store" is the compare-exchange of *another* word in between
 //! that succeeded.
 //!
+//! If only one thread takes from the queue, then the head is private to it, and not a variable at all. It decides all the
+//! same ([`Decisions::decide`]): the program would be as right with more threads.
+//!
 //! That the exchange has to do with the slot is not known. So the store stays what it is, and only its place
 //! says so, as after a second look ([`super::sections`]): the exchange is named as that look.
 
@@ -36,11 +39,8 @@ impl Decisions {
                 None
             }
             Op::AtomicRmw(var) if compares => {
-                for looked in std::mem::take(&mut self.looked) {
-                    if looked != var {
-                        push(&mut self.decided, (looked, site));
-                    }
-                }
+                self.looked.retain(|looked| *looked != var);
+                self.decide(site);
                 None
             }
             Op::AtomicStore(var) => {
@@ -50,6 +50,18 @@ impl Decisions {
                 Some(*place)
             }
             _ => None,
+        }
+    }
+
+    /// Whether there is something to decide.
+    pub(super) fn has_looked(&self) -> bool {
+        !self.looked.is_empty()
+    }
+
+    /// A compare-exchange of another word than those that were looked at has succeeded.
+    pub(super) fn decide(&mut self, site: SiteId) {
+        for looked in std::mem::take(&mut self.looked) {
+            push(&mut self.decided, (looked, site));
         }
     }
 }

@@ -60,7 +60,7 @@ impl Translator {
             .as_ref()
             .is_some_and(|range| !self.cells.is_shared(range))
         {
-            return;
+            return self.decide_alone(slot, chain, record);
         }
         let place = self.place(chain, record.pc());
         self.settle(slot, place, record);
@@ -71,6 +71,17 @@ impl Translator {
         match range {
             Some(range) => self.touch(slot, place, record, range),
             None => self.synchronise(slot, place, record),
+        }
+    }
+
+    /// What a thread has to itself is accessed: an exchange decides there too.
+    fn decide_alone(&mut self, slot: usize, chain: u32, record: &Record) {
+        let compares = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
+        if compares && self.threads[slot].decisions.has_looked() {
+            let place = self.place(chain, record.pc());
+            if place.family.is_none() && place.step.is_none() {
+                self.threads[slot].decisions.decide(place.site);
+            }
         }
     }
 
@@ -146,7 +157,7 @@ impl Translator {
             _ => Op::AtomicRmwFailed,
         };
         let compares = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
-        self.access(slot, site, record.position, range, compares, op);
+        self.access(slot, place, record.position, range, compares, op);
     }
 
     /// Threads wait for each other, start each other, or say something of themselves.

@@ -5,7 +5,7 @@
 //! take several are held when the attempt is over. [`Translator::emit`] and [`Translator::access`] are
 //! the only ways to say something, and catch up with all of that first.
 
-use super::{TOUCHED, Thread, Translator};
+use super::{Place, TOUCHED, Thread, Translator};
 use crate::cells::Cells;
 use crate::models::Change;
 use atomsan_trace::{Event, LockId, Op, SiteId, VarId};
@@ -60,12 +60,13 @@ impl Translator {
     pub(super) fn access(
         &mut self,
         slot: usize,
-        site: SiteId,
+        place: Place,
         position: u64,
         range: Range<u64>,
         compares: bool,
         op: impl Fn(VarId) -> Op,
     ) {
+        let Place { site, takes, .. } = place;
         self.catch_up(slot);
         if self.threads[slot].lost {
             return;
@@ -101,7 +102,7 @@ impl Translator {
                 && !findings.handed_over.contains(var);
             let claimed = claims.step(slot, op, site, compares, blind);
             let claimed = claimed.filter(|_| !blind.contains(&var));
-            let look = thread.sections.access(op, address, site, checked);
+            let look = thread.sections.access(op, address, site, checked, takes);
             if !checked {
                 return;
             }

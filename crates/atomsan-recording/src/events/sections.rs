@@ -20,6 +20,12 @@
 //! lock that touched it, is marked in the same way, if it is a read, or a write after a read in this section. A section
 //! that only looked before is another matter: what is written then may follow from the look.
 //!
+//! # What is taken
+//!
+//! `Option::take`, called by the user's code, returns what is there and leaves nothing: what it writes depends on no
+//! earlier look, and what it returns is what the program goes on with. So a take is marked as well. A `replace` is
+//! not: what it puts there may follow from the look.
+//!
 //! # What it means
 //!
 //! That the second look decides, and nothing of the first one is used, is not known. So the write
@@ -169,13 +175,14 @@ impl Sections {
     }
 
     /// Follows an access; the place of the second look, if it is a write after one.
-    /// `checked` says whether the variable needs a check at all.
+    /// `checked` says whether the variable needs a check at all, and `takes` whether what is there is taken.
     pub(super) fn access(
         &mut self,
         op: Op,
         address: u64,
         site: SiteId,
         checked: bool,
+        takes: bool,
     ) -> Option<SiteId> {
         let spot = Spot {
             var: op.var()?,
@@ -187,7 +194,8 @@ impl Sections {
             let read = section.reads.iter().any(|other| other.var == spot.var);
             let updated = self.updated.iter().find(|(lock, _)| *lock == section.lock);
             let updated = updated.is_some_and(|(_, vars)| vars.contains(&spot.var));
-            if section.exclusive && updated && (read || !op.writes()) {
+            let complete = updated && (read || !op.writes()) || takes && read && op.writes();
+            if section.exclusive && complete {
                 looked_again = Some(SiteId::UNKNOWN);
             }
             if read && op.writes() && !section.updated.contains(&spot.var) {
@@ -217,6 +225,8 @@ mod tests {
     const M: LockId = LockId(2);
     const X: VarId = VarId(1);
     const Y: VarId = VarId(2);
+    /// The place of a take.
+    const TAKE: u32 = 9;
     const Z: [VarId; 2] = [VarId(11), VarId(21)];
 
     /// Whether the last of some operations, each at a place, is a write after a second look.
@@ -227,7 +237,8 @@ mod tests {
             sections.step(op);
             // Variables are far from each other, but for Z and X.
             let address = op.var().map_or(0, |VarId(var)| 1000 * u64::from(var % 10));
-            last = sections.access(op, address, SiteId(place), true).is_some();
+            let looked_again = sections.access(op, address, SiteId(place), true, place == TAKE);
+            last = looked_again.is_some();
         }
         last
     }
@@ -295,6 +306,22 @@ mod tests {
         assert!(after(&then_other, 3), "that has nothing to do with it");
         let blind = [&update[..], &[(Op::Acquire(L), 0), (Op::Write(X), 2)]].concat();
         assert!(!looked_again(&blind), "a blind write");
+    }
+
+    #[test]
+    fn what_is_taken_depends_on_no_look() {
+        let taken = |place: u32, shared: bool| {
+            let lock = if shared {
+                Op::AcquireShared(L)
+            } else {
+                Op::Acquire(L)
+            };
+            let taken = [(lock, 0), (Op::Read(X), place), (Op::Write(X), place)];
+            looked_again(&[&look(L, X)[..], &taken].concat())
+        };
+        assert!(taken(TAKE, false));
+        assert!(!taken(2, false), "a replace");
+        assert!(!taken(TAKE, true), "nobody else may be in the section");
     }
 
     #[test]

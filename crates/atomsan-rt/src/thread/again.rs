@@ -54,7 +54,8 @@ impl Thread {
         let top = end - size_of::<Frame>();
         let ends_region = self.is_last_of_region(end);
         let is_usual = ends_region || self.tabled.get() && self.is_outside();
-        let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > top;
+        let is_logged = self.logged_end() == end;
+        let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > end;
         if !is_usual || has_more || self.busy.get() {
             return false;
         }
@@ -63,10 +64,15 @@ impl Thread {
         // SAFETY: the innermost frame, and there is one.
         let function = unsafe { (*(top as *const Frame)).function };
         self.top.set(top);
+        if is_logged {
+            self.log_last_exit();
+        }
         if ends_region {
             self.room.set(0);
             self.floor.set(usize::MAX);
             self.end_last_of_region();
+        } else if is_logged {
+            self.next_epoch();
         }
         self.leave_flagged(function);
         compiler_fence(Ordering::SeqCst);

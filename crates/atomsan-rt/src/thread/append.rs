@@ -7,7 +7,7 @@
 use super::{EDGES, FORK_FRAMES, FRAMES, HIGHEST, SNAPSHOT, Thread};
 use crate::format::{Kind, LOW, SLOTS, entry, first_word, second_word};
 use crate::{log, ownership};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, compiler_fence};
 
 impl Thread {
     /// Appends a record, after the entries of the functions it happens in.
@@ -22,6 +22,9 @@ impl Thread {
         if self.logged.get() != self.depth() {
             self.log_frames();
         }
+        if !self.skips.get() {
+            self.ready.set(self.top.get());
+        }
         self.write(words);
     }
 
@@ -32,6 +35,32 @@ impl Thread {
             self.used.set(true);
             self.append(words);
         }
+    }
+
+    /// The same if there is nothing else to do, after what comes first; whether it was so. Where something
+    /// is shared, it may matter where the access is.
+    #[inline(always)]
+    pub(crate) fn append_at_once(
+        &self,
+        is_shared: bool,
+        words: [u64; 2],
+        first: impl FnOnce(),
+    ) -> bool {
+        let is_ready = self.ready.get() == self.top.get() && self.log.has_room(2);
+        if !is_ready || self.busy.get() || self.ignoring.get() > 0 {
+            return false;
+        }
+        if is_shared && self.tabled.get() && !self.passes_again(words[1]) {
+            return false;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        first();
+        self.used.set(true);
+        self.log.write(words, || false);
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        true
     }
 
     /// Appends the record of an atomic operation, which has an epoch of its own.
@@ -54,7 +83,7 @@ impl Thread {
     /// there.
     #[inline(always)]
     pub(crate) fn look_where(&self, pc: u64) {
-        if self.tabled.get() && !self.is_inside() {
+        if self.tabled.get() && !self.passes_again(pc) {
             self.pass_place(pc & LOW);
         }
     }

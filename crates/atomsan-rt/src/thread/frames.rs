@@ -113,8 +113,7 @@ impl Thread {
         self.work(|| {
             // The call is in the snapshot of a chunk that starts here.
             while self.logged.get() > depth {
-                self.write([first_word(Kind::Exit, 0, 0), 0]);
-                self.logged.set(self.logged.get() - 1);
+                self.log_last_exit();
             }
             if !self.is_inside() {
                 self.next_epoch();
@@ -126,9 +125,18 @@ impl Thread {
         }
     }
 
+    /// Writes down that the innermost function of those in the log was left.
+    #[inline(always)]
+    pub(super) fn log_last_exit(&self) {
+        self.write([first_word(Kind::Exit, 0, 0), 0]);
+        self.logged.set(self.logged.get() - 1);
+        self.is_not_ready();
+    }
+
     #[inline(never)]
     pub(super) fn log_frames(&self) {
-        while self.logged.get() < self.depth() {
+        let depth = self.depth();
+        while self.logged.get() < depth {
             let index = self.logged.get();
             self.write(self.entered(self.frames[index].get()));
             self.logged.set(index + 1);

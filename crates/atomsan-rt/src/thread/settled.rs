@@ -9,6 +9,7 @@
 //! Such a read is noted, because who writes there later comes after it.
 
 use super::Thread;
+use super::filter::Filter;
 use crate::ownership;
 use crate::sync::AtomicU64;
 use core::sync::atomic::{AtomicU64 as Plain, Ordering};
@@ -31,6 +32,8 @@ pub(crate) struct Settled {
     aside_again: [u64; (ASIDE[1] - ASIDE[0]) / 8],
     /// The thread's own words in the epochs of the last reads; 0 if there was none.
     pub(crate) seen: [AtomicU64; SEEN],
+    /// Which reads are in the log, if there is one.
+    pub(crate) filter: Filter,
 }
 
 impl Settled {
@@ -41,6 +44,7 @@ impl Settled {
             below: [const { Plain::new(0) }; 1 << 16],
             aside_again: [0; (ASIDE[1] - ASIDE[0]) / 8],
             seen: [const { AtomicU64::new(0) }; SEEN],
+            filter: Filter::nothing(),
         }
     }
 
