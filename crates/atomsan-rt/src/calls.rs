@@ -37,7 +37,7 @@ const PLACES_LEN: usize = (9 << 10) + (1 << 18);
 static PLACES: [AtomicU32; PLACES_LEN] = [const { AtomicU32::new(0) }; PLACES_LEN];
 
 /// How many calls a thread remembers.
-const RECENT: usize = 256;
+const RECENT: usize = 1024;
 
 /// A call that a thread has made.
 #[derive(Clone, Copy)]
