@@ -13,11 +13,10 @@
 use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
 use crate::origins;
+use crate::uses::{self, Uses};
 use atomsan_recording::Origin;
 use atomsan_recording::file::{Piece, Record};
 use atomsan_recording::format::{Kind, first_word};
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
@@ -51,16 +50,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Visits all records.
-    fn each(&self, mut visit: impl FnMut(&Record, &[u64])) {
-        let mut at = 0;
-        while let Some(record) = Record::parse(&self.words[at..], self.position + 8 * at as u64) {
-            let len = record.kind.words();
-            visit(&record, &self.words[at..at + len]);
-            at += len;
-        }
-    }
-
     pub(crate) fn piece(&self) -> Piece<'_> {
         Piece {
             slot: self.slot,
@@ -218,9 +207,12 @@ impl Chunks {
         Ok(())
     }
 
-    /// The parts of the logs that belong to the transactions of each component. Those between two of
-    /// a slot belong to it as well, even if they have no edge of their own: the later of the two may
+    /// The parts of the logs that belong to the transactions of each component, without what conflicts with
+    /// nothing in it ([`Uses`]); nothing at all if there is no conflict. Transactions between two of
+    /// a slot belong to the component as well, even if they have no edge of their own: the later of the two may
     /// stand for what they did. Of what is not settled there is only the order.
+    ///
+    /// The logs are read twice, so that only what is left is ever in memory.
     pub(crate) fn parts(
         &mut self,
         live: &mut Live,
@@ -236,105 +228,108 @@ impl Chunks {
             }
         }
         ranges.sort_by_key(|&(slot, _)| slot);
-        let mut parts: Vec<Vec<Part>> = components.iter().map(|_| Vec::new()).collect();
+        for &(slot, _) in &ranges {
+            self.look_again(live, slot)?;
+        }
+        let mut walks = Vec::new();
         for of_slot in ranges.chunk_by(|one, other| one.0 == other.0) {
             let slot = of_slot[0].0;
-            self.look_again(live, slot)?;
-            let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) else {
-                continue;
-            };
             let stretches = of_slot.iter().map(|(_, stretch)| stretch.clone());
-            let mut walk = Walk::new(slot, stretches.collect());
-            for (index, chunk) in chunks.iter().enumerate() {
-                let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
-                if !walk.wants(chunk.clock, end) || live.is_needless(chunk)? {
-                    walk.gap();
-                    continue;
-                }
-                let (snapshot, words) = live.content(slot, chunk)?;
-                let is_settled = |position| live.is_settled(slot, position);
-                walk.through(chunk, &snapshot, &words, is_settled, &mut parts);
+            let walk = Walk::new(slot, stretches.collect());
+            if let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) {
+                walks.push((walk, chunks));
             }
         }
-        Ok(parts)
+        let wanted = |(walk, chunks): &(Walk, &VecDeque<ChunkAt>)| walk.wanted(chunks).count();
+        let mut uses = Uses::new(walks.iter().map(wanted).sum());
+        for (walk, chunks) in &walks {
+            walk.clone().through(live, chunks, |walk, record, _| {
+                for component in walk.components() {
+                    uses.note(component, walk.slot, record);
+                }
+            })?;
+        }
+        let mut found: Vec<Found> = components.iter().map(|_| Found::default()).collect();
+        for (mut walk, chunks) in walks {
+            let mut transaction = 0;
+            walk.through(live, chunks, |walk, record, words| {
+                if std::mem::replace(&mut transaction, walk.transaction) != walk.transaction {
+                    found.iter_mut().for_each(Found::end_transaction);
+                }
+                walk.add(record, words, &uses, &mut found);
+            })?;
+            found.iter_mut().for_each(Found::end_transaction);
+        }
+        let found = found.into_iter();
+        Ok(found.map(Found::into_parts).collect())
     }
 }
 
-/// The largest range that is looked at granule by granule.
-const LARGEST: u64 = 1 << 20;
-
-fn granules(record: &Record) -> std::ops::Range<u64> {
-    let range = record.range().unwrap_or(0..0);
-    range.start >> 3..range.end.div_ceil(8)
+/// What has been found of a component.
+#[derive(Debug, Default)]
+struct Found {
+    parts: Vec<Part>,
+    /// Where the parts of the current transaction start.
+    start: usize,
+    /// Whether it has a conflict, and whether any has had one.
+    conflict: bool,
+    conflicts: bool,
+    /// Its edges, each with its position.
+    edges: Vec<(u64, [u64; 2])>,
+    /// How many calls the last record and those before it are that nothing has happened in.
+    calls: usize,
 }
 
-/// Leaves out the accesses that conflict with none in the parts: of memory that only one slot
-/// accesses in them, or that nobody writes to. Reads of shared data are most of what such a
-/// component has.
-pub(crate) fn without_private(parts: Vec<Part>) -> Vec<Part> {
-    let mut uses = HashMap::<u64, Use, FxBuildHasher>::default();
-    let mut too_large = false;
-    for part in &parts {
-        part.each(|record, _| {
-            let granules = granules(record);
-            if granules.end - granules.start > LARGEST / 8 {
-                too_large = true;
-                return;
-            }
-            let reads = matches!(record.kind, Kind::Read | Kind::ReadRange | Kind::AtomicLoad);
-            for granule in granules {
-                let slot = part.slot as u32;
-                let known = uses.entry(granule).or_insert(Use { slot, both: 0 });
-                known.both |= u8::from(known.slot != slot) | u8::from(!reads) << 1;
-            }
-        });
-    }
-    if too_large {
-        return parts;
-    }
-    let is_private = |record: &Record| {
-        let plain = matches!(
-            record.kind,
-            Kind::Read | Kind::Write | Kind::ReadRange | Kind::WriteRange
-        );
-        let private = |granule| uses.get(&granule).is_none_or(|known| known.both != 3);
-        plain && granules(record).all(private)
-    };
-    let mut kept = Vec::new();
-    for part in parts {
-        let mut last = None;
-        let mut open = None;
-        part.each(|record, words| {
-            if is_private(record) {
-                open = None;
-                return;
-            }
-            let at = *open.get_or_insert_with(|| {
-                kept.push(Part {
-                    slot: part.slot,
-                    position: record.position,
-                    previous: last.unwrap_or(part.previous),
-                    // What goes on needs none.
-                    snapshot: match last {
-                        Some(_) => Vec::new(),
-                        None => part.snapshot.clone(),
-                    },
-                    words: Vec::new(),
+impl Found {
+    /// The current transaction ends. If it has no conflict, only the order it has put itself into is left.
+    fn end_transaction(&mut self) {
+        if !std::mem::take(&mut self.conflict) && self.start < self.parts.len() {
+            let mut transaction = self.parts.drain(self.start..);
+            let first = transaction.next();
+            drop(transaction);
+            let mut previous = 0;
+            let mut first = first.filter(|_| !self.edges.is_empty());
+            for &(position, words) in &self.edges {
+                let snapshot = first.take().map(|first| (first.slot, first.snapshot));
+                let slot = self.parts.last().map_or(0, |last| last.slot);
+                let (slot, snapshot) = snapshot.unwrap_or((slot, Vec::new()));
+                self.parts.push(Part {
+                    slot,
+                    position,
+                    previous,
+                    snapshot,
+                    words: words.to_vec(),
                 });
-                last = Some(record.position);
-                kept.len() - 1
-            });
-            kept[at].words.extend_from_slice(words);
-        });
+                previous = position;
+            }
+        }
+        self.edges.clear();
+        self.start = self.parts.len();
+        self.calls = 0;
     }
-    kept
-}
 
-/// Who uses a granule.
-struct Use {
-    slot: u32,
-    /// 1 if another slot does too, and 2 if somebody writes to it.
-    both: u8,
+    /// All of it; nothing if there is no conflict.
+    fn into_parts(self) -> Vec<Part> {
+        if self.conflicts {
+            self.parts
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Leaves the innermost call out, in which nothing has happened; the position of the last part that is
+    /// left of the transaction.
+    fn forget_call(&mut self) -> Option<u64> {
+        self.calls -= 1;
+        let last = self.parts.last_mut()?;
+        let len = last.words.len().saturating_sub(Kind::Enter.words());
+        last.words.truncate(len);
+        if !last.words.is_empty() {
+            return Some(last.position);
+        }
+        let last = self.parts.pop()?;
+        (last.previous != 0).then_some(last.previous)
+    }
 }
 
 /// Transactions of a slot that belong to a component, and its last part among those that are found.
@@ -359,6 +354,7 @@ impl Stretch {
 }
 
 /// A walk through some chunks of a log.
+#[derive(Clone)]
 pub(crate) struct Walk {
     slot: usize,
     stretches: Vec<Stretch>,
@@ -369,6 +365,8 @@ pub(crate) struct Walk {
     frames: Vec<[u64; 2]>,
     /// Whether the last chunk was walked through, so that the thread is known.
     goes_on: bool,
+    /// The transactions that have been entered so far.
+    transaction: u64,
 }
 
 impl Walk {
@@ -380,6 +378,7 @@ impl Walk {
             thread: [0; 4],
             frames: Vec::new(),
             goes_on: false,
+            transaction: 0,
         }
     }
 
@@ -389,8 +388,23 @@ impl Walk {
         stretches.any(|stretch| *stretch.clocks.start() <= to && from <= *stretch.clocks.end())
     }
 
+    /// The chunks that have such transactions.
+    fn wanted(&self, chunks: &VecDeque<ChunkAt>) -> impl Iterator<Item = usize> {
+        (0..chunks.len()).filter(|&index| {
+            let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
+            self.wants(chunks[index].clock, end)
+        })
+    }
+
+    /// The components that the current transaction is in.
+    fn components(&self) -> impl Iterator<Item = usize> {
+        let active = self.active.iter();
+        active.map(|&active| self.stretches[active].component)
+    }
+
     /// A chunk is left out.
     fn gap(&mut self) {
+        self.transaction += 1;
         self.goes_on = false;
         self.stretches
             .iter_mut()
@@ -463,60 +477,105 @@ impl Walk {
         }
     }
 
+    /// Walks through the chunks of the log, and visits the records that belong to a component.
     fn through(
         &mut self,
-        chunk: &ChunkAt,
-        snapshot: &[u64],
-        words: &[u64],
-        is_settled: impl Fn(u64) -> bool,
-        parts: &mut [Vec<Part>],
-    ) {
-        if !self.goes_on {
-            self.start(snapshot);
-        }
-        self.goes_on = true;
-        self.enter(chunk.clock);
-        let mut at = 0;
-        while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
-            let words = &words[at..at + record.kind.words()];
-            at += words.len();
-            if record.kind == Kind::Transaction {
-                self.enter(record.subject);
-                for stretch in &mut self.stretches {
-                    stretch.last = None;
-                }
+        live: &mut Live,
+        chunks: &VecDeque<ChunkAt>,
+        mut visit: impl FnMut(&mut Walk, &Record, &[u64]),
+    ) -> io::Result<()> {
+        let wanted: Vec<usize> = self.wanted(chunks).collect();
+        let mut next = 0;
+        for index in wanted {
+            let chunk = &chunks[index];
+            if live.is_needless(chunk)? {
                 continue;
             }
-            if record.kind != Kind::Edge && !is_settled(record.position) {
-                // A part has no gaps.
-                self.close();
-            } else {
-                self.add(&record, words, parts);
+            if std::mem::replace(&mut next, index + 1) != index {
+                self.gap();
             }
-            self.follow(&record, words);
+            let (snapshot, words) = live.content(self.slot, chunk)?;
+            if !self.goes_on {
+                self.start(&snapshot);
+            }
+            self.goes_on = true;
+            self.enter(chunk.clock);
+            let mut at = 0;
+            while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
+                let words = &words[at..at + record.kind.words()];
+                at += words.len();
+                if record.kind == Kind::Transaction {
+                    self.enter(record.subject);
+                    self.transaction += 1;
+                    for stretch in &mut self.stretches {
+                        stretch.last = None;
+                    }
+                    continue;
+                }
+                if record.kind != Kind::Edge && !live.is_settled(self.slot, record.position) {
+                    // A part has no gaps.
+                    self.close();
+                } else if !self.active.is_empty() {
+                    visit(self, &record, words);
+                }
+                self.follow(&record, words);
+            }
         }
+        Ok(())
     }
 
     /// Adds a record to the parts of all components that it belongs to.
-    fn add(&mut self, record: &Record, words: &[u64], parts: &mut [Vec<Part>]) {
+    fn add(&mut self, record: &Record, words: &[u64], uses: &Uses, found: &mut [Found]) {
         for index in 0..self.active.len() {
             let active = self.active[index];
-            let snapshot = match self.stretches[active].open {
-                None => self.snapshot(usize::MAX),
-                Some(_) => Vec::new(),
+            let Stretch {
+                component,
+                open,
+                last,
+                ..
+            } = self.stretches[active];
+            let found = &mut found[component];
+            let part = uses.part(component, record);
+            if part == uses::Part::None {
+                // A part has no gaps.
+                self.stretches[active].open = None;
+                continue;
+            }
+            if record.kind == Kind::Exit && found.calls > 0 {
+                let stretch = &mut self.stretches[active];
+                (stretch.open, stretch.last) = (None, found.forget_call());
+                continue;
+            }
+            if part == uses::Part::Conflict {
+                (found.conflict, found.conflicts) = (true, true);
+            }
+            if let (Kind::Edge, &[first, second]) = (record.kind, words) {
+                found.edges.push((record.position, [first, second]));
+            }
+            found.calls = if record.kind == Kind::Enter {
+                found.calls + 1
+            } else {
+                0
             };
-            let stretch = &mut self.stretches[active];
-            let parts = &mut parts[stretch.component];
-            let open = *stretch.open.get_or_insert_with(|| {
+            let parts = &mut found.parts;
+            let open = open.unwrap_or_else(|| {
                 parts.push(Part {
                     slot: self.slot,
                     position: record.position,
-                    previous: stretch.last.replace(record.position).unwrap_or(0),
-                    snapshot,
+                    previous: last.unwrap_or(0),
+                    // What goes on needs none: no call is left out that it is in.
+                    snapshot: match last {
+                        None => self.snapshot(usize::MAX),
+                        Some(_) => Vec::new(),
+                    },
                     words: Vec::new(),
                 });
                 parts.len() - 1
             });
+            let stretch = &mut self.stretches[active];
+            if stretch.open.replace(open).is_none() {
+                stretch.last = Some(record.position);
+            }
             parts[open].words.extend_from_slice(words);
         }
     }

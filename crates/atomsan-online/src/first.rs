@@ -1,7 +1,7 @@
 //! The first of two runs: which regions are in a component of the imprecise graph. Nothing else is
 //! written down by the program, and nothing else is looked at.
 
-use crate::follow::Options;
+use crate::follow::{Haste, Options};
 use crate::links::Links;
 use crate::live::Live;
 use crate::questions::Questions;
@@ -24,9 +24,9 @@ pub(crate) struct First {
 }
 
 impl First {
-    /// Follows the program as far as it is now; whether it may be about to ask more. Edges are in no
+    /// Follows the program as far as it is now. Edges are in no
     /// hurry: nobody waits for what is made of them, and many at once cost less than each by itself.
-    pub(crate) fn advance(&mut self, live: &mut Live, options: &Options) -> io::Result<bool> {
+    pub(crate) fn advance(&mut self, live: &mut Live, options: &Options) -> io::Result<Haste> {
         let answered = self.questions.answer(live, options)?;
         live.look_at_clocks_only()?;
         let news = self.links.advance(live)? || answered;
@@ -34,12 +34,12 @@ impl First {
             self.check(options);
         }
         self.links.tidy();
-        Ok(answered)
+        Ok(if answered { Haste::Now } else { Haste::Later })
     }
 
     /// The program has ended.
     pub(crate) fn finish(&mut self, live: &mut Live, options: &Options) -> io::Result<()> {
-        while self.advance(live, options)? {}
+        while self.advance(live, options)? == Haste::Now {}
         self.links.finish();
         self.check(options);
         Ok(())

@@ -62,6 +62,17 @@ impl Default for Options {
     }
 }
 
+/// How soon the program should be looked at again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Haste {
+    /// There was nothing new.
+    Later,
+    /// There was something new.
+    Soon,
+    /// Somebody may be waiting.
+    Now,
+}
+
 /// What was seen.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
@@ -180,8 +191,8 @@ impl Follower {
         });
     }
 
-    /// Follows the program as far as it is now; whether there was anything new that does not wait.
-    pub fn advance(&mut self) -> io::Result<bool> {
+    /// Follows the program as far as it is now.
+    pub fn advance(&mut self) -> io::Result<Haste> {
         if let Some(first) = &mut self.first {
             return first.advance(&mut self.live, &self.options);
         }
@@ -205,7 +216,11 @@ impl Follower {
             }
         }
         self.stream_on(Instant::now());
-        Ok(self.records > before)
+        Ok(if self.records > before {
+            Haste::Now
+        } else {
+            Haste::Later
+        })
     }
 
     /// The program has ended, and so do all transactions that are open.
@@ -217,7 +232,7 @@ impl Follower {
             let (live, checker) = (&mut self.live, &mut self.checker);
             return single.finish(live, checker, &mut self.kept, &self.options);
         }
-        while self.advance()? {}
+        while self.advance()? == Haste::Now {}
         self.finish_stream();
         Ok(())
     }

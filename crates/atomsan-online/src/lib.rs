@@ -57,6 +57,7 @@ mod origins;
 mod questions;
 mod single;
 mod stream;
+mod uses;
 
-pub use follow::{Follower, Options, Summary};
+pub use follow::{Follower, Haste, Options, Summary};
 pub use stream::Make;

@@ -29,6 +29,9 @@ use std::io;
 /// How many threads are remembered that were started, at least, before anybody asks for them.
 const FORKS: usize = 1 << 12;
 
+/// How many transactions are added before it is worthwhile to look which can be dropped.
+const MESS: u64 = 1 << 11;
+
 /// How many transactions without edges are remembered for a slot.
 const NOTES: usize = 1 << 14;
 
@@ -79,8 +82,10 @@ pub(crate) struct Links {
     idg: Idg,
     /// What each node is, by its place in the graph.
     places: Vec<Place>,
-    /// Transactions in the order in which they were heard of.
+    /// Transactions in the order in which they were heard of; how many there were when what is in no
+    /// cycle was dropped.
     count: u64,
+    swept: u64,
     /// Records that name threads.
     pub(crate) names: Vec<Record>,
     /// Threads that were started: the record and the return addresses of the calls there, innermost
@@ -99,6 +104,8 @@ impl Links {
         live.look()?;
         if self.slots.len() < live.slots() {
             self.slots.resize_with(live.slots(), Slot::default);
+        }
+        if self.notes.len() < live.slots() {
             self.notes.resize_with(live.slots(), VecDeque::default);
         }
         let before = self.edges;
@@ -189,6 +196,10 @@ impl Links {
 
     fn edge(&mut self, from: Place, to: Place) {
         self.edges += 1;
+        if self.slots.len() <= from.slot {
+            // It has started since.
+            self.slots.resize_with(from.slot + 1, Slot::default);
+        }
         if self.is_unreachable(from) {
             return;
         }
@@ -320,15 +331,17 @@ impl Links {
         self.idg.sweep(std::iter::empty());
     }
 
-    /// Drops what can be in no cycle any more, if there is enough.
+    /// Drops what can be in no cycle any more, if enough has been added.
     pub(crate) fn tidy(&mut self) {
-        if self.idg.is_heavy() {
+        let kept: usize = self.slots.iter().map(|slot| slot.nodes.len()).sum();
+        if self.count - self.swept > MESS.max(kept as u64 / 2) {
             self.sweep();
         }
     }
 
     /// Drops what can be in no cycle any more.
     pub(crate) fn sweep(&mut self) {
+        self.swept = self.count;
         self.idg.sweep(self.open.iter().map(|&(_, tx)| tx));
         for slot in &mut self.slots {
             slot.nodes.retain(|&(_, tx)| self.idg.get(tx).is_some());

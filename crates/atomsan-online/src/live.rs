@@ -436,9 +436,14 @@ impl Live {
         Ok(())
     }
 
-    /// Lets the program have more chunks if so many have to be kept.
+    /// Whether the program may be about to wait for chunks if so many have to be kept.
+    pub(crate) fn is_short_of(&self, kept: usize) -> bool {
+        kept > self.allowed / 4 * 3 && self.allowed < MANY_CHUNKS
+    }
+
+    /// Lets the program have more chunks, because so many have to be kept.
     pub(crate) fn allow(&mut self, kept: usize) -> io::Result<()> {
-        if kept > self.allowed / 2 && self.allowed < MANY_CHUNKS {
+        if self.allowed < MANY_CHUNKS {
             self.allowed = (2 * self.allowed).max(kept).min(MANY_CHUNKS);
             let allowed = (self.allowed as u64).to_le_bytes();
             self.file.write_all_at(&allowed, header::CHUNKS as u64)?;

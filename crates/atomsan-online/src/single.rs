@@ -1,8 +1,8 @@
 //! A single run: components are found by what the program says of its transactions, and only what is
 //! in one is read of its logs, made into events and checked.
 
-use crate::chunks::{self, Chunks, Part};
-use crate::follow::{Kept, Options, engine};
+use crate::chunks::{Chunks, Part};
+use crate::follow::{Haste, Kept, Options, engine};
 use crate::links::Links;
 use crate::live::Live;
 use crate::origins;
@@ -14,9 +14,17 @@ use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
 use atomsan_trace::StackId;
 use std::io;
+use std::time::{Duration, Instant};
 
-/// How many transactions must have ended before components are looked for.
-const PATIENCE: usize = 256;
+/// How many transactions must have ended before components are looked for, while there are new edges.
+const PATIENCE: usize = 64;
+/// How many chunks there may be, and how many for each thread, before it is a matter of memory how soon
+/// they go back.
+const SOME_CHUNKS: usize = 8;
+const FOR_THREAD: usize = 2;
+/// How long the program waits for chunks that must be kept before it gets more: whoever has not come to the end of its
+/// transaction may just not have been running.
+const SHORTLY: Duration = Duration::from_millis(20);
 /// How often components are checked before a function goes that was found not to be atomic.
 const DEMOTION: u32 = 2;
 /// How many components are read at once.
@@ -36,25 +44,36 @@ pub(crate) struct Single {
     demotion: Demotion,
     /// Records of components.
     pub(crate) records: u64,
+    /// How many chunks there were when last looked at.
+    kept: usize,
+    /// Since when the program has had as many chunks as it may, and none could go back.
+    full: Option<Instant>,
 }
 
 impl Single {
-    /// Follows the program as far as it is now; whether there was anything new.
+    /// Follows the program as far as it is now. Edges are in no hurry,
+    /// and many at once cost less than each by itself; but logs take memory until they are read.
     pub(crate) fn advance(
         &mut self,
         live: &mut Live,
         checker: &mut Checker,
         kept: &mut Kept,
         options: &Options,
-    ) -> io::Result<bool> {
+    ) -> io::Result<Haste> {
         let answered = self.questions.answer(live, options)?;
         live.look_at_clocks()?;
-        let news = self.links.advance(live)? || answered;
+        let news = self.links.advance(live)?;
         self.chunks.look(live)?;
         if self.links.is_due(if news { PATIENCE } else { 1 }) {
             self.check(live, checker, options)?;
         }
-        self.links.sweep();
+        let (before, was) = (self.chunks.count(), self.kept);
+        let crowded = before > SOME_CHUNKS + FOR_THREAD * live.slots();
+        if crowded {
+            self.links.sweep();
+        } else {
+            self.links.tidy();
+        }
         if self.links.is_settled() {
             live.settle(self.links.edges)?;
         }
@@ -63,8 +82,29 @@ impl Single {
         if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {
             self.links.cut();
         }
-        live.allow(self.chunks.count())?;
-        Ok(news)
+        let gave = before - self.chunks.count();
+        self.kept = self.chunks.count();
+        self.make_room(live, gave)?;
+        Ok(if answered || crowded && gave > 0 {
+            Haste::Now
+        } else if news || before > was {
+            Haste::Soon
+        } else {
+            Haste::Later
+        })
+    }
+
+    /// Lets the program have more chunks if it has waited for some that must be kept.
+    fn make_room(&mut self, live: &mut Live, gave: usize) -> io::Result<()> {
+        if gave > 0 || !live.is_short_of(self.chunks.count()) {
+            self.full = None;
+            return Ok(());
+        }
+        if self.full.get_or_insert_with(Instant::now).elapsed() > SHORTLY {
+            self.full = None;
+            live.allow(self.chunks.count())?;
+        }
+        Ok(())
     }
 
     /// The program has ended.
@@ -75,7 +115,7 @@ impl Single {
         kept: &mut Kept,
         options: &Options,
     ) -> io::Result<()> {
-        while self.advance(live, checker, kept, options)? {}
+        while self.advance(live, checker, kept, options)? != Haste::Later {}
         self.links.finish();
         self.check(live, checker, options)?;
         self.introduce(checker, options);
@@ -102,6 +142,9 @@ impl Single {
         // Each chunk is read once for many of them.
         for some in components.chunks(AT_ONCE) {
             for parts in self.chunks.parts(live, some)? {
+                if parts.is_empty() {
+                    continue;
+                }
                 self.check_component(live, checker, options, parts)?;
             }
         }
@@ -122,7 +165,6 @@ impl Single {
         options: &Options,
         parts: Vec<Part>,
     ) -> io::Result<()> {
-        let parts = chunks::without_private(parts);
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
         self.links.spend(recording.len() / 64);
         self.records += recording.len() as u64 / 16;

@@ -71,7 +71,7 @@ pub const HEADER_SIZE: usize = ORIGINS + origin::LEN * origin::SIZE;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
 /// How many chunks there are at first while somebody follows, and at most.
-pub const FEW_CHUNKS: usize = 256;
+pub const FEW_CHUNKS: usize = 64;
 /// See [`FEW_CHUNKS`].
 pub const MANY_CHUNKS: usize = 1024;
 /// How many more there are for each thread: what it does, and its edges between transactions.

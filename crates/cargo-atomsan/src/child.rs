@@ -7,6 +7,7 @@
 //! nothing to wait for any more, ends us, and leaves nothing behind.
 
 use crate::interrupt;
+use atomsan_online::Haste;
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -51,23 +52,31 @@ pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitSt
     status
 }
 
-/// Runs a program to its end, and calls `meanwhile` as long as it runs and has something to do.
+/// How long we sleep while there is something new in what the program does, and while there is nothing.
+const SOON: Duration = Duration::from_millis(1);
+const LATER: Duration = Duration::from_millis(4);
+
+/// Runs a program to its end, and calls `meanwhile` as long as it runs: at once, or after a while.
 pub(crate) fn run_while(
     command: &mut Command,
     recordings: &Path,
-    mut meanwhile: impl FnMut() -> anyhow::Result<bool>,
+    mut meanwhile: impl FnMut() -> anyhow::Result<Haste>,
 ) -> anyhow::Result<ExitStatus> {
     let mut child = start(command, recordings)?;
     let mut idle = Duration::ZERO;
     let status = loop {
-        if meanwhile()? {
-            idle = Duration::ZERO;
-            continue;
-        }
+        let longest = match meanwhile()? {
+            Haste::Now => {
+                idle = Duration::ZERO;
+                continue;
+            }
+            Haste::Soon => SOON,
+            Haste::Later => LATER,
+        };
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        idle = (idle + Duration::from_micros(100)).min(Duration::from_millis(2));
+        idle = (idle + Duration::from_micros(100)).min(longest);
         thread::sleep(idle);
     };
     end(recordings);

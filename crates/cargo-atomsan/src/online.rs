@@ -13,7 +13,7 @@ use crate::{child, last, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
-use atomsan_online::{Follower, Options};
+use atomsan_online::{Follower, Haste, Options};
 use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
@@ -38,7 +38,7 @@ const OFTEN: Duration = Duration::from_millis(200);
 pub(crate) const COARSE: Duration = Duration::from_millis(50);
 
 /// How often it is looked for another process, once there is one.
-const FOR_PROCESSES: Duration = Duration::from_millis(1);
+const FOR_PROCESSES: Duration = Duration::from_millis(2);
 
 /// All processes of a program.
 struct Watch<'a> {
@@ -105,7 +105,7 @@ pub(crate) fn run(
     }
     let status = child::run_while(command, directory, || watch.advance())
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
-    while watch.advance()? {}
+    while watch.advance()? == Haste::Now {}
     if watch.processes.is_empty() {
         return Ok((status, None));
     }
@@ -129,19 +129,19 @@ impl Watch<'_> {
         self.args.flags.first_run.is_none() && self.engines.is_empty()
     }
 
-    /// Follows all processes; whether there was anything new.
-    fn advance(&mut self) -> anyhow::Result<bool> {
+    /// Follows all processes.
+    fn advance(&mut self) -> anyhow::Result<Haste> {
         self.find_processes()?;
-        let mut news = false;
+        let mut haste = Haste::Later;
         for process in self.processes.values_mut() {
-            news |= process.follower.advance()?;
+            haste = haste.max(process.follower.advance()?);
             process.turn_pages();
         }
         if self.looked.elapsed() >= OFTEN {
             self.tell()?;
             self.looked = Instant::now();
         }
-        Ok(news)
+        Ok(haste)
     }
 
     fn find_processes(&mut self) -> anyhow::Result<()> {
