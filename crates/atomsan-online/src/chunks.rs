@@ -235,7 +235,9 @@ impl Chunks {
         for of_slot in ranges.chunk_by(|one, other| one.0 == other.0) {
             let slot = of_slot[0].0;
             let stretches = of_slot.iter().map(|(_, stretch)| stretch.clone());
-            let walk = Walk::new(slot, stretches.collect());
+            let mut stretches: Vec<Stretch> = stretches.collect();
+            stretches.sort_by_key(|stretch| *stretch.clocks.start());
+            let walk = Walk::new(slot, stretches);
             if let Some(chunks) = self.slots.get(slot).map(|slot| &slot.chunks) {
                 walks.push((walk, chunks));
             }
@@ -422,8 +424,10 @@ impl Walk {
     fn enter(&mut self, clock: u64) {
         self.close();
         self.active.clear();
-        let active = self.stretches.iter().enumerate();
-        let active = active.filter(|(_, stretch)| stretch.clocks.contains(&clock));
+        // They are sorted by their starts.
+        let begun = self.stretches.iter().enumerate();
+        let begun = begun.take_while(|(_, stretch)| *stretch.clocks.start() <= clock);
+        let active = begun.filter(|(_, stretch)| clock <= *stretch.clocks.end());
         self.active.extend(active.map(|(index, _)| index));
     }
 
@@ -507,8 +511,8 @@ impl Walk {
                 if record.kind == Kind::Transaction {
                     self.enter(record.subject);
                     self.transaction += 1;
-                    for stretch in &mut self.stretches {
-                        stretch.last = None;
+                    for &active in &self.active {
+                        self.stretches[active].last = None;
                     }
                     continue;
                 }

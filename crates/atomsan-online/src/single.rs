@@ -64,8 +64,9 @@ impl Single {
         live.look_at_clocks()?;
         let news = self.links.advance(live)?;
         self.chunks.look(live)?;
-        if self.links.is_due(if news { PATIENCE } else { 1 }) {
+        if self.links.is_due(PATIENCE, news) {
             self.check(live, checker, options)?;
+            self.links.rest();
         }
         let (before, was) = (self.chunks.count(), self.kept);
         let crowded = before > SOME_CHUNKS + FOR_THREAD * live.slots();
@@ -166,7 +167,6 @@ impl Single {
         parts: Vec<Part>,
     ) -> io::Result<()> {
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
-        self.links.spend(recording.len() / 64);
         self.records += recording.len() as u64 / 16;
         let translator = self.introduce(checker, options);
         let mut batch = translator.replay(&recording);
