@@ -17,6 +17,7 @@ mod looks;
 mod meaning;
 mod naming;
 mod origins;
+mod owners;
 mod passes;
 mod said;
 mod sections;
@@ -42,6 +43,7 @@ use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use naming::Naming;
 pub use origins::{Origin, Unnamed};
+use owners::Owners;
 pub use passes::Events;
 use passes::Findings;
 use rustc_hash::FxBuildHasher;
@@ -220,6 +222,7 @@ pub struct Translator {
     claims: Claims,
     /// What the first pass has found out of them.
     blind: Blind,
+    owners: Owners,
     waits: Waits,
     /// In the first pass: positions of frees that are not ordered after a use.
     freed_in_use: Positions,
@@ -271,6 +274,7 @@ impl Translator {
             repeated: Vec::new(),
             claims: Claims::default(),
             blind: Blind::default(),
+            owners: Owners::default(),
             waits: Waits::default(),
             freed_in_use: Positions::default(),
             findings: Findings::default(),
@@ -290,6 +294,7 @@ impl Translator {
         Translator {
             findings: self.findings,
             blind: self.blind,
+            owners: self.owners,
             waits: self.waits,
             naming: self.naming.again(),
             ..Translator::new(self.symbols, self.cells, self.options)

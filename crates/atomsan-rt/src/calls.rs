@@ -37,7 +37,7 @@ const PLACES_LEN: usize = (9 << 10) + (1 << 18);
 static PLACES: [AtomicU32; PLACES_LEN] = [const { AtomicU32::new(0) }; PLACES_LEN];
 
 /// How many calls a thread remembers.
-const RECENT: usize = 256;
+const RECENT: usize = 1024;
 
 /// A call that a thread has made.
 #[derive(Clone, Copy)]
@@ -77,11 +77,10 @@ impl Recent {
         (answer != 0).then_some((made.index, answer))
     }
 
-    /// The answer, if the call is one of the last.
+    /// The answer and the index, if the call is one of the last.
     #[inline(always)]
-    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<u64> {
-        let known = self.find(from, function, hash(from, function));
-        known.map(|(_, answer)| answer)
+    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<(usize, u64)> {
+        self.find(from, function, hash(from, function))
     }
 
     /// What is said of a call: the answer, and the index of the call; `None` if there is no room or

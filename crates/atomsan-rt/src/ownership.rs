@@ -264,6 +264,7 @@ pub(crate) fn logs_quickly(
     let first = first_word(kind, size as u8, address as u64);
     thread.append_at_once(false, [first, second_word(0, pc)], || {
         shadow.store(next, Ordering::Release);
+        true
     })
 }
 
@@ -284,7 +285,10 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
         Known::Logged => {}
         Known::Owned(next) => {
             let record = [first, second_word(0, pc)];
-            let renew = || shadow.store(next, Ordering::Release);
+            let renew = || {
+                shadow.store(next, Ordering::Release);
+                true
+            };
             if !thread.append_at_once(next & SHARED != 0, record, renew) {
                 let logged = logging(bytes(address, size), write);
                 add(thread, shadow, next, logged, record);
@@ -293,14 +297,17 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
         Known::After => {
             let note = || {
                 thread.see(address);
-                thread.filter(address & !7, word, bytes(address, size));
+                !thread.filter(address & !7, word, bytes(address, size))
             };
             if !thread.append_at_once(true, [first, second_word(TAKEN, pc)], note) {
                 take(thread, address, size, write, pc);
             }
         }
         Known::Nothing => {
-            if !simply::takes(thread, address, write, pc) {
+            let logged = logging(bytes(address, size), write);
+            if !simply::takes(thread, address, write, pc)
+                && !simply::takes_and_logs(thread, shadow, word, write, logged, [first, pc])
+            {
                 take(thread, address, size, write, pc);
             }
         }

@@ -48,12 +48,12 @@ mod flag {
     pub(super) const FOREIGN: u64 = 1 << 49;
 }
 
-/// A call that has been made before.
-pub(crate) enum Again {
-    /// It is this region.
-    Region(u64),
-    /// It is of a function that is none of the user's: what its frame is to remember of it.
-    Other(u64),
+/// A call that has been made before, and is made now.
+pub(crate) struct Again {
+    /// Whether it is inside of a region now.
+    pub(crate) is_inside: bool,
+    /// What its frame is to remember of it.
+    pub(crate) flags: u64,
 }
 
 /// Where a thread is. All-zero memory is a valid one.
@@ -149,6 +149,13 @@ pub(crate) fn clock(slot: u32) -> u64 {
 /// A number of 16 bits in an answer.
 fn number(said: u64, shift: u32) -> u64 {
     said >> shift & 0xffff
+}
+
+/// The family of the outermost function that is inlined at a call, and whether that is a closure.
+fn inlined_entry(index: usize, said: u64) -> (u64, bool) {
+    let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
+    let family = number(names, inlined::FAMILY);
+    (family, said & answer::INLINED_CLOSURE != 0)
 }
 
 /// The region that the called function is, or a label.
@@ -340,9 +347,7 @@ impl Thread {
         self.enter_inlined(top, from, inlined);
         if said & answer::INLINED != 0 {
             if !has_entry {
-                let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
-                let family = number(names, inlined::FAMILY);
-                at.entry.set((family, said & answer::INLINED_CLOSURE != 0));
+                at.entry.set(inlined_entry(index, said));
             }
             at.users.set(at.users.get() + 1);
             flags |= flag::USER;
@@ -356,37 +361,52 @@ impl Thread {
         flags
     }
 
-    /// What a call outside of regions is, if it has been made before, and is of one of the user's functions
-    /// that is a region, or of somebody else's; and is nothing else.
+    /// Makes a call outside of functions that are regions, whose frame is going to end at `end`; not at all, and
+    /// `None`, if it has not been made before, or has to do with the entry point.
     #[inline(always)]
-    pub(crate) fn call_again(&self, from: u64, function: u64) -> Option<Again> {
-        const WHAT: u64 = answer::USER | answer::ATOMIC | answer::INLINED;
+    pub(crate) fn call_again(&self, from: u64, function: u64, end: usize) -> Option<Again> {
         let at = &self.position;
-        let said = at.recent.answer(from, function)?;
-        if !self.is_outside() {
+        let (index, said) = at.recent.answer(from, function)?;
+        let is_users = said & (answer::USER | answer::INLINED) != 0;
+        let (users, has_entry) = (at.users.get(), at.has_entry());
+        if is_users && !has_entry && said & answer::INLINED == 0 {
             return None;
         }
-        let foreign = u32::from(said & answer::FOREIGN != 0);
-        if said & (answer::USER | answer::INLINED) == 0 {
-            at.foreign.set(at.foreign.get() + foreign);
-            return Some(Again::Other(u64::from(foreign) * flag::FOREIGN));
+        let inlined = self.inlined_region(index, said, has_entry);
+        let entry = if is_users && !has_entry {
+            inlined_entry(index, said)
+        } else {
+            at.entry.get()
+        };
+        let mut region = None;
+        if inlined.is_none() {
+            if !self.is_outside() {
+                return None;
+            }
+            if said & answer::USER != 0 {
+                let is_first = users == 0 && said & answer::INLINED == 0;
+                if is_first || number(said, answer::FAMILY) == entry.0 {
+                    return None;
+                }
+                region = (said & answer::ATOMIC != 0).then(|| called_region(said));
+            }
         }
-        let is_region = said & WHAT == answer::USER | answer::ATOMIC
-            && foreign == 0
-            && at.users.get() > 0
-            && number(said, answer::FAMILY) != at.entry.get().0;
-        is_region.then(|| Again::Region(called_region(said)))
-    }
-
-    /// Begins the region of a function of the user's, whose frame ends at `end`: what the frame is to
-    /// remember of it.
-    #[inline(always)]
-    pub(crate) fn begin_region(&self, region: u64, end: usize) -> u64 {
-        let at = &self.position;
-        at.users.set(at.users.get() + 1);
-        self.tick_quickly(region);
-        at.floor.set(end);
-        flag::USER
+        let foreign = u32::from(said & answer::FOREIGN != 0);
+        at.entry.set(entry);
+        at.users.set(users + u32::from(is_users));
+        at.foreign.set(at.foreign.get() + foreign);
+        if inlined.is_some() {
+            self.enter_inlined(self.top.get(), from, inlined);
+        } else if let Some(region) = region {
+            self.tick_quickly(region);
+        }
+        let is_inside = inlined.is_some() || region.is_some();
+        if is_inside {
+            at.floor.set(end);
+        }
+        let flag = |flag: u64, is: bool| if is { flag } else { 0 };
+        let flags = flag(flag::USER, is_users) | flag(flag::FOREIGN, foreign > 0);
+        Some(Again { is_inside, flags })
     }
 
     /// Whether the thread is outside of regions.
@@ -399,6 +419,20 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn is_last_of_region(&self, end: usize) -> bool {
         self.position.floor.get() == end && !self.is_held_open()
+    }
+
+    /// Whether a call ends where the frame does that ends at `end`, and the region that is inlined where it was made
+    /// goes on.
+    #[inline(always)]
+    pub(crate) fn goes_on_inlined(&self, end: usize) -> bool {
+        let open = self.position.inlined.get().0;
+        self.position.floor.get() == end && open != 0 && open != end
+    }
+
+    /// Ends that call.
+    #[inline(always)]
+    pub(crate) fn end_call(&self) {
+        self.position.floor.set(0);
     }
 
     /// Ends that region.

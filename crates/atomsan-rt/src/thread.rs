@@ -78,9 +78,9 @@ pub(crate) struct LastLoad {
     pub(crate) cursor: u64,
 }
 
-/// An owner's accesses that a transaction has put itself after, where nothing is logged: the thread's own word
-/// then, the owner's slot and epoch, and which transaction that is. It counts for one transaction, because
-/// epochs come again.
+/// An owner's accesses that the thread has put itself after: its own word then, the owner's slot and epoch, and
+/// which transaction that is, or where it ended in the log if there is one. It counts for one epoch, because
+/// they come again.
 #[derive(Clone, Copy)]
 struct After {
     mine: u64,

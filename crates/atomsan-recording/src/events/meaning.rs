@@ -156,8 +156,7 @@ impl Translator {
             Kind::AtomicRmw => Op::AtomicRmw,
             _ => Op::AtomicRmwFailed,
         };
-        let compares = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
-        self.access(slot, place, record.position, range, compares, op);
+        self.access(slot, place, record, range, op);
     }
 
     /// Threads wait for each other, start each other, or say something of themselves.

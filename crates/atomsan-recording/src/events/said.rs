@@ -7,6 +7,8 @@
 
 use super::{Place, TOUCHED, Thread, Translator};
 use crate::cells::Cells;
+use crate::file::Record;
+use crate::format::{COMPARED, Kind};
 use crate::models::Change;
 use atomsan_trace::{Event, LockId, Op, SiteId, VarId};
 use std::ops::Range;
@@ -61,12 +63,13 @@ impl Translator {
         &mut self,
         slot: usize,
         place: Place,
-        position: u64,
+        record: &Record,
         range: Range<u64>,
-        compares: bool,
         op: impl Fn(VarId) -> Op,
     ) {
         let Place { site, takes, .. } = place;
+        let (position, value) = (record.position, record.extra[0]);
+        let compares = record.kind == Kind::AtomicRmw && record.detail() == COMPARED;
         self.catch_up(slot);
         if self.threads[slot].lost {
             return;
@@ -77,6 +80,7 @@ impl Translator {
         let (survey, findings) = (&mut self.survey, &self.findings);
         let (repeated, batch) = (&mut self.repeated, &mut self.batch);
         let (claims, blind) = (&mut self.claims, &mut self.blind);
+        let owners = &mut self.owners;
         let (mut looked_again, mut first) = (None, None);
         self.cells.touch(range, |var, address, is_new, alone| {
             let op = op(var);
@@ -85,6 +89,7 @@ impl Translator {
                 survey.access(slot, var, op.writes(), !op.is_atomic(), held);
                 repeated.extend(looks.step(op, position, held));
                 claims.step(slot, op, site, compares, blind);
+                owners.step(thread.id, op, value, &thread.held);
                 if op.writes() {
                     thread.taken.iter_mut().for_each(|taken| taken.wrote = true);
                 }
@@ -107,7 +112,8 @@ impl Translator {
                 return;
             }
             let decided = thread.decisions.step(op, site, compares);
-            looked_again = looked_again.or(look).or(decided).or(claimed);
+            let own = owners.is_own(op, value).then_some(SiteId::UNKNOWN);
+            looked_again = looked_again.or(look).or(decided).or(claimed).or(own);
             thread.arrive(batch);
             if op.is_atomic() && thread.touched.len() < TOUCHED {
                 thread.touched.push(var);

@@ -275,6 +275,7 @@ impl Translator {
         self.object_count = 0;
         self.claims = Claims::default();
         self.blind.clear();
+        self.owners.clear();
         self.annotations.forget_sets();
         self.cells.start_over(limit);
         for slot in 0..self.threads.len() {

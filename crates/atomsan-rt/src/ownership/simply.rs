@@ -1,10 +1,12 @@
-//! Taking a granule where there is nothing else to do, in a first run: it is new; or the thread has read
-//! it and writes to it now; or it was accessed last in the transaction that the thread has put itself
+//! Taking a granule where there is nothing else to do, or only to write it down: it is new; or the thread has
+//! read it and writes to it now; or it was accessed last in the transaction that the thread has put itself
 //! after last. What one thread makes and another one uses is mostly taken so, granule by granule.
 
 use super::{
-    ATOMIC, READ_EXCLUSIVE, SHARED, STATE, WRITE_EXCLUSIVE, epoch_of, is_order_only, owned, slot_of,
+    ATOMIC, BYTES, EPOCH, READ_EXCLUSIVE, SHARED, STATE, WRITE_EXCLUSIVE, epoch_of, is_left_out,
+    is_order_only, owned, slot_of,
 };
+use crate::format::{TAKEN, second_word};
 use crate::shadow;
 use crate::sync::AtomicU64;
 use crate::thread::Thread;
@@ -32,29 +34,68 @@ pub(super) fn takes_word(
     write: bool,
     may: impl FnOnce() -> bool,
 ) -> bool {
-    let state = if write {
-        WRITE_EXCLUSIVE
-    } else {
-        READ_EXCLUSIVE
-    };
-    let next = match word & STATE {
-        _ if word & ATOMIC != 0 => return false,
-        0 if word == 0 => owned(thread, state),
-        READ_EXCLUSIVE if !write => return false,
-        READ_EXCLUSIVE | WRITE_EXCLUSIVE => {
-            let slot = slot_of(word);
-            if slot == thread.slot.get() {
-                owned(thread, WRITE_EXCLUSIVE) | word & SHARED
-            } else if thread.is_after_epoch(slot, epoch_of(word)) {
-                owned(thread, state) | SHARED
-            } else {
-                return false;
-            }
-        }
-        _ => return false,
+    let Some(next) = next(thread, word, write) else {
+        return false;
     };
     may()
         && shadow
             .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
+}
+
+/// The same where accesses are logged: the word says so by these bits then, and the log by the first word of a
+/// record and the place.
+#[inline(always)]
+pub(super) fn takes_and_logs(
+    thread: &Thread,
+    shadow: &AtomicU64,
+    word: u64,
+    write: bool,
+    logged: u64,
+    [first, pc]: [u64; 2],
+) -> bool {
+    if is_order_only() {
+        return false;
+    }
+    let Some(next) = next(thread, word, write).filter(|&next| !is_left_out(next)) else {
+        return false;
+    };
+    let own = word == 0 || slot_of(word) == thread.slot.get();
+    // What the owner has logged in this epoch is logged still.
+    let before = match own && (word ^ next) & EPOCH == 0 {
+        true => word & BYTES,
+        false => 0,
+    };
+    let detail = if own { 0 } else { TAKEN };
+    thread.append_at_once(next & SHARED != 0, [first, second_word(detail, pc)], || {
+        let next = next | before | logged;
+        shadow
+            .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    })
+}
+
+/// The word of the granule when it is taken, if that is simple.
+#[inline(always)]
+fn next(thread: &Thread, word: u64, write: bool) -> Option<u64> {
+    let state = if write {
+        WRITE_EXCLUSIVE
+    } else {
+        READ_EXCLUSIVE
+    };
+    match word & STATE {
+        _ if word & ATOMIC != 0 => None,
+        0 => (word == 0).then(|| owned(thread, state)),
+        READ_EXCLUSIVE if !write => None,
+        READ_EXCLUSIVE | WRITE_EXCLUSIVE => {
+            let slot = slot_of(word);
+            if slot == thread.slot.get() {
+                Some(owned(thread, WRITE_EXCLUSIVE) | word & SHARED)
+            } else {
+                let is_after = thread.is_after_epoch(slot, epoch_of(word));
+                is_after.then(|| owned(thread, state) | SHARED)
+            }
+        }
+        _ => None,
+    }
 }

@@ -57,20 +57,16 @@ impl Thread {
             return self.after(slot);
         }
         let find = |history: &History, known, now| history.in_epoch(epoch, known, now);
+        // Much that is taken was accessed last in the same transaction.
+        if self.is_after_epoch(slot, epoch) {
+            return self.last_after[slot as usize % LAST_AFTER].get().clock;
+        }
         if self.silent.get() {
-            // Much that is taken was accessed last in the same transaction.
-            if self.is_after_epoch(slot, epoch) {
-                return self.last_after[slot as usize % LAST_AFTER].get().clock;
-            }
             let Some(source) = self.source(slot, find) else {
                 return self.after(slot);
             };
             self.link(slot, source.clock);
-            self.last_after[slot as usize % LAST_AFTER].set(After {
-                mine: self.mine.get(),
-                owner: owner(slot, epoch),
-                clock: source.clock,
-            });
+            self.remember_after(slot, epoch, source.clock);
             return source.clock;
         }
         // Before the transaction is looked at: all that is before it is in that one, or earlier.
@@ -80,13 +76,25 @@ impl Thread {
             Some(source) => {
                 let end = source.end.unwrap_or(position);
                 self.order(slot, end, source.clock);
+                // If it is not over, there may be more of it the next time.
+                if source.end.is_some() {
+                    self.remember_after(slot, epoch, end);
+                }
                 end
             }
         }
     }
 
-    /// Whether it is clear that what follows is ordered after an owner's accesses in an epoch, where nothing is
-    /// logged.
+    /// From here on, what follows is ordered after an owner's accesses in an epoch, which were before this.
+    fn remember_after(&self, slot: u32, epoch: u32, clock: u64) {
+        self.last_after[slot as usize % LAST_AFTER].set(After {
+            mine: self.mine.get(),
+            owner: owner(slot, epoch),
+            clock,
+        });
+    }
+
+    /// Whether it is clear that what follows is ordered after an owner's accesses in an epoch.
     #[inline(always)]
     pub(crate) fn is_after_epoch(&self, slot: u32, epoch: u32) -> bool {
         let last = self.last_after[slot as usize % LAST_AFTER].get();

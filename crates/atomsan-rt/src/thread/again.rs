@@ -1,5 +1,5 @@
-//! The usual calls outside of regions, made again: of one of the user's functions, which is a region all
-//! by itself, or of somebody else's; and the way out of them. What may happen beside that is in
+//! The usual calls outside of functions that are regions, made again: of one that is a region all by itself,
+//! of somebody else's, or in a region that is inlined; and the way out of them. What may happen beside that is in
 //! [`super::frames`] and [`crate::regions`], of which these two do exactly what there is to do.
 
 use super::{Frame, Thread};
@@ -19,20 +19,17 @@ impl Thread {
         if last.stack < stack || top == self.limit() || !self.tabled.get() || self.busy.get() {
             return false;
         }
-        let Some(call_again) = self.call_again(call & LOW, function) else {
-            return false;
-        };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
         let end = top + size_of::<Frame>();
-        let flags = match call_again {
-            Again::Region(region) => {
-                self.room.set(self.limit());
-                self.floor.set(end);
-                self.begin_region(region, end)
-            }
-            Again::Other(flags) => flags,
+        let Some(Again { is_inside, flags }) = self.call_again(call & LOW, function, end) else {
+            self.busy.set(false);
+            return false;
         };
+        if is_inside {
+            self.room.set(self.limit());
+            self.floor.set(end);
+        }
         let frame = Frame {
             call,
             function: function | flags,
@@ -53,7 +50,8 @@ impl Thread {
         let end = self.top.get();
         let top = end - size_of::<Frame>();
         let ends_region = self.is_last_of_region(end);
-        let is_usual = ends_region || self.tabled.get() && self.is_outside();
+        let goes_on = self.goes_on_inlined(end);
+        let is_usual = ends_region || goes_on || self.tabled.get() && self.is_outside();
         let is_logged = self.logged_end() == end;
         let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > end;
         if !is_usual || has_more || self.busy.get() {
@@ -67,10 +65,14 @@ impl Thread {
         if is_logged {
             self.log_last_exit();
         }
-        if ends_region {
+        if ends_region || goes_on {
             self.room.set(0);
             self.floor.set(usize::MAX);
+        }
+        if ends_region {
             self.end_last_of_region();
+        } else if goes_on {
+            self.end_call();
         } else if is_logged {
             self.next_epoch();
         }

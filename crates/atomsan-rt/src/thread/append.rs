@@ -37,14 +37,14 @@ impl Thread {
         }
     }
 
-    /// The same if there is nothing else to do, after what comes first; whether it was so. Where something
-    /// is shared, it may matter where the access is.
+    /// The same if there is nothing else to do, after what comes first, if that goes well; whether it was so. Where
+    /// something is shared, it may matter where the access is.
     #[inline(always)]
     pub(crate) fn append_at_once(
         &self,
         is_shared: bool,
         words: [u64; 2],
-        first: impl FnOnce(),
+        first: impl FnOnce() -> bool,
     ) -> bool {
         let is_ready = self.ready.get() == self.top.get() && self.log.has_room(2);
         if !is_ready || self.busy.get() || self.ignoring.get() > 0 {
@@ -55,12 +55,14 @@ impl Thread {
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        first();
-        self.used.set(true);
-        self.log.write(words, || false);
+        let goes_well = first();
+        if goes_well {
+            self.used.set(true);
+            self.log.write(words, || false);
+        }
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
-        true
+        goes_well
     }
 
     /// Appends the record of an atomic operation, which has an epoch of its own.

@@ -1,9 +1,10 @@
 //! Looks whether something is in a slot, does something else, and empties it without a look at what is there by then.
-//! finding: take_wrong::settle 9 12 high
+//! finding: take_wrong::settle 10 13 high
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
+#[inline(never)]
 fn settle(slot: &Mutex<Option<u64>>) -> Option<u64> {
     // What is put into the slot after this is lost.
     let part = *slot.lock().unwrap();
@@ -18,10 +19,12 @@ fn main() {
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(move || {
+                let mut sum = 0;
                 for _ in 0..200 {
-                    settle(slot);
+                    sum += settle(slot).unwrap_or(0);
                     thread::sleep(Duration::from_micros(20));
                 }
+                assert!(sum < 200 * 200);
             });
         }
         for part in 0..200 {
