@@ -10,7 +10,6 @@ use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
 use atomsan_recording::cells::Cells;
-use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
 use atomsan_trace::StackId;
 use std::io;
@@ -24,7 +23,7 @@ const SOME_CHUNKS: usize = 8;
 const FOR_THREAD: usize = 2;
 /// How long the program waits for chunks that must be kept before it gets more: whoever has not come to the end of its
 /// transaction may just not have been running.
-const SHORTLY: Duration = Duration::from_millis(20);
+const SHORTLY: Duration = Duration::from_millis(40);
 /// How often components are checked before a function goes that was found not to be atomic.
 const DEMOTION: u32 = 2;
 /// How many components are read at once.
@@ -167,9 +166,12 @@ impl Single {
         parts: Vec<Part>,
     ) -> io::Result<()> {
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
+        // A transaction that does not end is all of a program's logs: no more than one copy of them.
+        drop(parts);
         self.records += recording.len() as u64 / 16;
         let translator = self.introduce(checker, options);
         let mut batch = translator.replay(&recording);
+        drop(recording);
         let unnamed = translator.take_unnamed();
         if !unnamed.is_empty() {
             let mut addresses = unnamed.iter().map(|one| one.address).collect();
@@ -188,11 +190,13 @@ impl Single {
 
     /// The translator, which knows all threads that there are, and so does the checker.
     fn introduce(&mut self, checker: &mut Checker, options: &Options) -> &mut Translator {
-        let maps = self.questions.maps();
+        let questions = &self.questions;
         let translator = self.translator.get_or_insert_with(|| {
-            let symbols = Symbols::of_maps(std::iter::once(maps));
-            let mut translator =
-                Translator::new(symbols, Cells::default(), options.recording.clone());
+            let mut translator = Translator::new(
+                questions.symbols(),
+                Cells::default(),
+                options.recording.clone(),
+            );
             // The first thread is started by nobody.
             translator.fork(0, std::iter::empty());
             checker.define(&mut translator.take());
