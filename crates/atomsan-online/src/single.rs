@@ -1,11 +1,12 @@
 //! A single run: components are found by what the program says of its transactions, and only what is
 //! in one is read of its logs, made into events and checked.
 
-use crate::chunks::{Chunks, Part};
+use crate::chunks::Chunks;
 use crate::follow::{Haste, Kept, Options, engine};
 use crate::links::Links;
 use crate::live::Live;
 use crate::origins;
+use crate::parts::Part;
 use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
