@@ -74,26 +74,25 @@ impl Thread {
         }
     }
 
-    /// A granule that has no owner is read in this epoch; whether that has to be said.
+    /// A granule that has no owner is read in this epoch; whether that had to be said.
     #[inline(always)]
     pub(crate) fn see(&self, address: usize) -> bool {
-        let mine = self.mine.get();
-        let seen = self.settled.at(address);
-        let news = seen.load(Ordering::Relaxed) != mine;
-        if news {
-            seen.store(mine, Ordering::Release);
-        }
-        news
+        self.says(address, |seen, mine| seen.store(mine, Ordering::Release))
     }
 
     /// The same; whoever looks for it after anything that this thread does then finds it.
     #[inline(always)]
     pub(crate) fn see_at_once(&self, address: usize) -> bool {
+        self.says(address, |seen, mine| drop(seen.swap(mine, Ordering::SeqCst)))
+    }
+
+    #[inline(always)]
+    fn says(&self, address: usize, say: impl FnOnce(&AtomicU64, u64)) -> bool {
         let mine = self.mine.get();
         let seen = self.settled.at(address);
         let news = seen.load(Ordering::Relaxed) != mine;
         if news {
-            seen.swap(mine, Ordering::SeqCst);
+            say(seen, mine);
         }
         news
     }
