@@ -130,7 +130,7 @@ mod tests {
         let store = |thread, value| (thread, Op::AtomicStore(X), value, &[L][..]);
         let turns = [store(1, 10), look(2, 10), store(1, 0), store(2, 20)];
         assert!(is_own(&turns));
-        let mut after = |step| is_own(&[&turns[..], &[step]].concat());
+        let after = |step| is_own(&[&turns[..], &[step]].concat());
         assert!(after(store(1, 10)));
         assert!(!after(store(1, 11)), "a second number");
         assert!(!after(store(3, 20)), "of two threads");

@@ -368,3 +368,31 @@ fn first_is_one_finding_for_each_engine() {
         assert!(count <= 1, "{engine}");
     }
 }
+
+/// Many short threads, four at a time: what is remembered of their order grows with their number, and not with
+/// its square.
+#[test]
+fn many_short_threads_take_memory_for_each_and_not_for_each_pair() {
+    let pieces = |rounds: usize| -> usize {
+        let mut trace = String::new();
+        for round in 0..rounds {
+            let threads = 4 * round + 1..4 * round + 5;
+            for thread in threads.clone() {
+                trace += &format!("T0|fork(T{thread})|1\nT{thread}|begin(f)|2\n");
+                trace += &format!("T{thread}|r(x)|3\nT{thread}|w(x)|4\nT{thread}|end(f)|5\n");
+            }
+            for thread in threads {
+                trace += &format!("T0|join(T{thread})|6\nT0|r(x)|7\n");
+            }
+        }
+        let said = atomsan_with(
+            &["check", "--engine=blocks", "--stats", "-"],
+            trace.as_bytes(),
+        );
+        let mut lines = said.stdout.lines();
+        let line = lines.find_map(|line| line.trim().strip_suffix("pieces of clocks"));
+        line.unwrap().trim().replace(',', "").parse().unwrap()
+    };
+    let [few, many] = [300, 3_000].map(pieces);
+    assert!(few > 0 && many < 20 * few, "{few}, {many}");
+}
