@@ -30,8 +30,9 @@ impl First {
         let answered = self.questions.answer(live, options)?;
         live.look_at_clocks_only()?;
         let news = self.links.advance(live)? || answered;
-        if self.links.is_due(if news { PATIENCE } else { 1 }) {
+        if self.links.is_due(PATIENCE, news) {
             self.check(options);
+            self.links.rest();
         }
         self.links.tidy();
         Ok(if answered { Haste::Now } else { Haste::Later })

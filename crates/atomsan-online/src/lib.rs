@@ -54,6 +54,7 @@ mod follow;
 mod links;
 mod live;
 mod origins;
+mod parts;
 mod questions;
 mod single;
 mod stream;

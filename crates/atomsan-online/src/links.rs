@@ -25,9 +25,15 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::collections::VecDeque;
 use std::io;
+use std::time::{Duration, Instant};
 
 /// How many threads are remembered that were started, at least, before anybody asks for them.
 const FORKS: usize = 1 << 12;
+
+/// So many times as long as a search has taken, there is none.
+const TIMES: u32 = 4;
+/// So long there is none, while there are new edges.
+const AT_LEAST: Duration = Duration::from_millis(2);
 
 /// How many transactions are added before it is worthwhile to look which can be dropped.
 const MESS: u64 = 1 << 11;
@@ -95,6 +101,9 @@ pub(crate) struct Links {
     pub(crate) calls: HashMap<u64, Box<[u64]>, FxBuildHasher>,
     pub(crate) edges: u64,
     pub(crate) components: u64,
+    /// When components were looked for, and how long that and their check took.
+    rested: Option<Instant>,
+    took: Duration,
 }
 
 impl Links {
@@ -266,9 +275,28 @@ impl Links {
         });
     }
 
-    /// Whether components are worth looking for, when so many transactions have ended at least.
-    pub(crate) fn is_due(&self, patience: usize) -> bool {
-        self.idg.is_due(patience)
+    /// Whether components are worth looking for: when so many transactions have ended that the last
+    /// search was worth it; or when it was long ago, compared with what it took, so that few that have ended
+    /// do not wait for ever, and all logs with them. `news` is whether there are edges that are new.
+    pub(crate) fn is_due(&mut self, patience: usize, news: bool) -> bool {
+        if self.idg.is_idle() {
+            return false;
+        }
+        let now = Instant::now();
+        let since = now - *self.rested.get_or_insert(now);
+        let least = if news { AT_LEAST } else { Duration::ZERO };
+        let due = self.idg.is_due(patience) || since >= least.max(TIMES * self.took);
+        if due {
+            self.rested = Some(now);
+        }
+        due
+    }
+
+    /// The components have been looked for and checked.
+    pub(crate) fn rest(&mut self) {
+        let now = Instant::now();
+        let began = self.rested.replace(now);
+        self.took = began.map_or(Duration::ZERO, |began| now - began);
     }
 
     /// The components that have a transaction which has ended since the last time, with those of
@@ -304,11 +332,6 @@ impl Links {
                 inside.map(|note| note.1)
             })
             .collect()
-    }
-
-    /// Adds to what the last search did cost.
-    pub(crate) fn spend(&mut self, steps: usize) {
-        self.idg.spend(steps);
     }
 
     /// Whether all transactions that an edge leads out of are over, and the components of all that are

@@ -144,14 +144,29 @@ impl Live {
         self.logs.len()
     }
 
-    /// Looks how far all threads are.
+    /// Looks how far all threads are, and how many there are.
     pub(crate) fn look(&mut self) -> io::Result<()> {
-        let highest = (self.word(header::HIGHEST_SLOT as u64)? as usize).min(SLOTS);
-        if self.logs.len() <= highest {
-            self.logs.resize_with(highest + 1, Log::default);
+        loop {
+            // The header is in front of the entries, and read before them.
+            let known = (self.logs.len() + 8).min(SLOTS + 1);
+            let buffer = start_of(&mut self.buffer, SLOT_ENTRIES + known * ENTRY_SIZE);
+            let read = self.file.read_at(buffer, 0)?;
+            let buffer = &self.buffer[..read];
+            let highest = (field(buffer, header::HIGHEST_SLOT) as usize).min(SLOTS);
+            if self.logs.len() <= highest {
+                self.logs.resize_with(highest + 1, Log::default);
+            }
+            if highest >= known {
+                continue;
+            }
+            let entries = buffer.get(SLOT_ENTRIES..).unwrap_or_default();
+            let entries = entries.chunks_exact(ENTRY_SIZE);
+            for (log, entry) in self.logs.iter_mut().zip(entries) {
+                log.published = field(entry, self.fields.0);
+                log.written = field(entry, entry::POSITION);
+            }
+            return Ok(());
         }
-        let at = self.fields.0;
-        self.look_at_entries(|log, entry| log.published = field(entry, at))
     }
 
     /// Looks at the clocks of all threads, where nothing else is written down than edges.
@@ -161,7 +176,7 @@ impl Live {
 
     /// Looks at the clocks of all threads, and how far what they do is written down. What their
     /// logs say of transactions that are over by then is there when one [looks](Live::look)
-    /// afterwards.
+    /// afterwards, which is to be done next.
     ///
     /// The threads are looked at one after the other while they run, so of two that were in touch,
     /// the later one may be further than the earlier one. But whatever was written before all had
@@ -175,8 +190,7 @@ impl Live {
         })?;
         // After the clocks, or what is over by them would not be there as a whole: the fields of an
         // entry are not read at once.
-        self.look_at_entries(|log, entry| log.settled = field(entry, entry::POSITION))?;
-        self.look_at_entries(|log, entry| log.written = field(entry, entry::POSITION))
+        self.look_at_entries(|log, entry| log.settled = field(entry, entry::POSITION))
     }
 
     fn look_at_entries(&mut self, mut look: impl FnMut(&mut Log, &[u8])) -> io::Result<()> {

@@ -8,8 +8,8 @@
 //! What is on the stack of a thread belongs to the calls that the thread is in now: who lets others
 //! use a local waits for them.
 
-use crate::chunks::Walk;
 use crate::live::{ChunkAt, Live};
+use crate::parts::Walk;
 use atomsan_recording::Origin;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW, origin};

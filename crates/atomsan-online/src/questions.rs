@@ -25,6 +25,15 @@ impl Questions {
         &self.maps
     }
 
+    /// The names of the process, as far as they have been asked for.
+    pub(crate) fn symbols(&self) -> Symbols {
+        let answers = self.answers.as_ref();
+        answers.map_or_else(
+            || Symbols::of_maps(std::iter::once(&*self.maps)),
+            |answers| answers.symbols().clone(),
+        )
+    }
+
     fn answers(&mut self, live: &Live, options: &Options) -> io::Result<&mut Answers> {
         if self.answers.is_none() {
             self.maps = live.maps()?;

@@ -1,16 +1,16 @@
 //! A single run: components are found by what the program says of its transactions, and only what is
 //! in one is read of its logs, made into events and checked.
 
-use crate::chunks::{Chunks, Part};
+use crate::chunks::Chunks;
 use crate::follow::{Haste, Kept, Options, engine};
 use crate::links::Links;
 use crate::live::Live;
 use crate::origins;
+use crate::parts::Part;
 use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
 use atomsan_recording::cells::Cells;
-use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Recording, Translator};
 use atomsan_trace::StackId;
 use std::io;
@@ -24,7 +24,7 @@ const SOME_CHUNKS: usize = 8;
 const FOR_THREAD: usize = 2;
 /// How long the program waits for chunks that must be kept before it gets more: whoever has not come to the end of its
 /// transaction may just not have been running.
-const SHORTLY: Duration = Duration::from_millis(20);
+const SHORTLY: Duration = Duration::from_millis(40);
 /// How often components are checked before a function goes that was found not to be atomic.
 const DEMOTION: u32 = 2;
 /// How many components are read at once.
@@ -64,8 +64,9 @@ impl Single {
         live.look_at_clocks()?;
         let news = self.links.advance(live)?;
         self.chunks.look(live)?;
-        if self.links.is_due(if news { PATIENCE } else { 1 }) {
+        if self.links.is_due(PATIENCE, news) {
             self.check(live, checker, options)?;
+            self.links.rest();
         }
         let (before, was) = (self.chunks.count(), self.kept);
         let crowded = before > SOME_CHUNKS + FOR_THREAD * live.slots();
@@ -166,10 +167,12 @@ impl Single {
         parts: Vec<Part>,
     ) -> io::Result<()> {
         let recording = Recording::of_pieces(parts.iter().map(Part::piece), "");
-        self.links.spend(recording.len() / 64);
+        // A transaction that does not end is all of a program's logs: no more than one copy of them.
+        drop(parts);
         self.records += recording.len() as u64 / 16;
         let translator = self.introduce(checker, options);
         let mut batch = translator.replay(&recording);
+        drop(recording);
         let unnamed = translator.take_unnamed();
         if !unnamed.is_empty() {
             let mut addresses = unnamed.iter().map(|one| one.address).collect();
@@ -188,11 +191,13 @@ impl Single {
 
     /// The translator, which knows all threads that there are, and so does the checker.
     fn introduce(&mut self, checker: &mut Checker, options: &Options) -> &mut Translator {
-        let maps = self.questions.maps();
+        let questions = &self.questions;
         let translator = self.translator.get_or_insert_with(|| {
-            let symbols = Symbols::of_maps(std::iter::once(maps));
-            let mut translator =
-                Translator::new(symbols, Cells::default(), options.recording.clone());
+            let mut translator = Translator::new(
+                questions.symbols(),
+                Cells::default(),
+                options.recording.clone(),
+            );
             // The first thread is started by nobody.
             translator.fork(0, std::iter::empty());
             checker.define(&mut translator.take());

@@ -90,6 +90,11 @@ impl Answers {
         }
     }
 
+    /// The names of the process.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
     /// The numbers of names.
     pub fn numbers(&self) -> &Numbers {
         &self.numbers

@@ -59,8 +59,10 @@ struct Image {
 const NOT_ATOMIC: &str = "atomsan_not_atomic";
 
 /// The names of a process.
+#[derive(Clone)]
 pub struct Symbols {
-    modules: Vec<Module>,
+    /// Shared by all copies: what has been read of them takes time and memory.
+    modules: Rc<[Module]>,
     frames: HashMap<u64, Rc<[Frame]>, FxBuildHasher>,
 }
 
@@ -113,7 +115,7 @@ impl Symbols {
             }
         }
         Symbols {
-            modules,
+            modules: modules.into(),
             frames: HashMap::default(),
         }
     }
@@ -132,7 +134,7 @@ impl Symbols {
             (pc, functions.iter().map(frame).collect())
         });
         Symbols {
-            modules: Vec::new(),
+            modules: Rc::default(),
             frames: frames.collect(),
         }
     }

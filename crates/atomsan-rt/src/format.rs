@@ -42,7 +42,7 @@
 #![allow(dead_code, unreachable_pub, reason = "neither crate needs all of it")]
 
 /// First word of a recording.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x04");
 /// First word of a chunk.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 /// Slots are numbered from 1 to this.

@@ -83,7 +83,9 @@ impl Thread {
     /// The same; whoever looks for it after anything that this thread does then finds it.
     #[inline(always)]
     pub(crate) fn see_at_once(&self, address: usize) -> bool {
-        self.says(address, |seen, mine| drop(seen.swap(mine, Ordering::SeqCst)))
+        self.says(address, |seen, mine| {
+            drop(seen.swap(mine, Ordering::SeqCst))
+        })
     }
 
     #[inline(always)]

@@ -1,0 +1,355 @@
+//! The parts of logs that belong to the transactions of a component: a walk through the chunks of a slot, and
+//! what it finds.
+//!
+//! Each transaction is a part that stands by itself: a snapshot of its thread, and its records. What conflicts
+//! with nothing in the component is left out on the way ([`Uses`]), and a part goes on behind
+//! such a gap, because no call is left out that it is in. A call in which nothing is left goes too. Of a
+//! transaction without any conflict there are only the edges: others are in order because of them.
+
+use crate::live::{ChunkAt, Live};
+use crate::uses::{self, Uses};
+use atomsan_recording::file::{Piece, Record};
+use atomsan_recording::format::{Kind, first_word};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::RangeInclusive;
+
+/// A part of a log that belongs to one transaction, as a piece of a recording.
+#[derive(Debug)]
+pub(crate) struct Part {
+    slot: usize,
+    position: u64,
+    previous: u64,
+    snapshot: Vec<u64>,
+    words: Vec<u64>,
+}
+
+impl Part {
+    pub(crate) fn piece(&self) -> Piece<'_> {
+        Piece {
+            slot: self.slot,
+            position: self.position,
+            previous: self.previous,
+            snapshot: &self.snapshot,
+            words: &self.words,
+        }
+    }
+}
+
+/// What has been found of a component.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    parts: Vec<Part>,
+    /// Where the parts of the current transaction start.
+    start: usize,
+    /// Whether it has a conflict, and whether any has had one.
+    conflict: bool,
+    conflicts: bool,
+    /// Its edges, each with its position.
+    edges: Vec<(u64, [u64; 2])>,
+    /// How many calls the last record and those before it are that nothing has happened in.
+    calls: usize,
+}
+
+impl Found {
+    /// The current transaction ends. If it has no conflict, only the order it has put itself into is left.
+    pub(crate) fn end_transaction(&mut self) {
+        if !std::mem::take(&mut self.conflict) && self.start < self.parts.len() {
+            let mut transaction = self.parts.drain(self.start..);
+            let first = transaction.next();
+            drop(transaction);
+            let mut previous = 0;
+            let mut first = first.filter(|_| !self.edges.is_empty());
+            for &(position, words) in &self.edges {
+                let snapshot = first.take().map(|first| (first.slot, first.snapshot));
+                let slot = self.parts.last().map_or(0, |last| last.slot);
+                let (slot, snapshot) = snapshot.unwrap_or((slot, Vec::new()));
+                self.parts.push(Part {
+                    slot,
+                    position,
+                    previous,
+                    snapshot,
+                    words: words.to_vec(),
+                });
+                previous = position;
+            }
+        }
+        self.edges.clear();
+        self.start = self.parts.len();
+        self.calls = 0;
+    }
+
+    /// All of it; nothing if there is no conflict.
+    pub(crate) fn into_parts(self) -> Vec<Part> {
+        if self.conflicts {
+            self.parts
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Leaves the innermost call out, in which nothing has happened; the position of the last part that is
+    /// left of the transaction.
+    fn forget_call(&mut self) -> Option<u64> {
+        self.calls -= 1;
+        let last = self.parts.last_mut()?;
+        let len = last.words.len().saturating_sub(Kind::Enter.words());
+        last.words.truncate(len);
+        if !last.words.is_empty() {
+            return Some(last.position);
+        }
+        let last = self.parts.pop()?;
+        (last.previous != 0).then_some(last.previous)
+    }
+}
+
+/// Transactions of a slot that belong to a component, and its last part among those that are found.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    component: usize,
+    pub(crate) clocks: RangeInclusive<u64>,
+    /// The part that is being made, and the position of the last one in this transaction.
+    open: Option<usize>,
+    last: Option<u64>,
+}
+
+impl Stretch {
+    pub(crate) fn new(component: usize, clocks: RangeInclusive<u64>) -> Stretch {
+        Stretch {
+            component,
+            clocks,
+            open: None,
+            last: None,
+        }
+    }
+}
+
+/// A walk through some chunks of a log.
+#[derive(Clone)]
+pub(crate) struct Walk {
+    pub(crate) slot: usize,
+    stretches: Vec<Stretch>,
+    /// Those that the current transaction is in.
+    active: Vec<usize>,
+    /// The functions that the thread is in, and its name: what a snapshot is made of.
+    thread: [u64; 4],
+    frames: Vec<[u64; 2]>,
+    /// Whether the last chunk was walked through, so that the thread is known.
+    goes_on: bool,
+    /// How many transactions have been entered so far.
+    pub(crate) transaction: u64,
+}
+
+impl Walk {
+    pub(crate) fn new(slot: usize, stretches: Vec<Stretch>) -> Walk {
+        Walk {
+            slot,
+            stretches,
+            active: Vec::new(),
+            thread: [0; 4],
+            frames: Vec::new(),
+            goes_on: false,
+            transaction: 0,
+        }
+    }
+
+    /// Whether some of these transactions belong to a component.
+    fn wants(&self, from: u64, to: u64) -> bool {
+        let mut stretches = self.stretches.iter();
+        stretches.any(|stretch| *stretch.clocks.start() <= to && from <= *stretch.clocks.end())
+    }
+
+    /// The chunks that have such transactions.
+    pub(crate) fn wanted(&self, chunks: &VecDeque<ChunkAt>) -> impl Iterator<Item = usize> {
+        (0..chunks.len()).filter(|&index| {
+            let end = chunks.get(index + 1).map_or(u64::MAX, |next| next.clock);
+            self.wants(chunks[index].clock, end)
+        })
+    }
+
+    /// The components that the current transaction is in.
+    pub(crate) fn components(&self) -> impl Iterator<Item = usize> {
+        let active = self.active.iter();
+        active.map(|&active| self.stretches[active].component)
+    }
+
+    /// A chunk is left out.
+    fn gap(&mut self) {
+        self.transaction += 1;
+        self.goes_on = false;
+        self.stretches
+            .iter_mut()
+            .for_each(|stretch| stretch.last = None);
+    }
+
+    /// No part goes on here.
+    fn close(&mut self) {
+        for &active in &self.active {
+            self.stretches[active].open = None;
+        }
+    }
+
+    /// What follows belongs to this transaction.
+    fn enter(&mut self, clock: u64) {
+        self.close();
+        self.active.clear();
+        // They are sorted by their starts.
+        let begun = self.stretches.iter().enumerate();
+        let begun = begun.take_while(|(_, stretch)| *stretch.clocks.start() <= clock);
+        let active = begun.filter(|(_, stretch)| clock <= *stretch.clocks.end());
+        self.active.extend(active.map(|(index, _)| index));
+    }
+
+    /// Starts with a snapshot.
+    pub(crate) fn start(&mut self, snapshot: &[u64]) {
+        self.frames.clear();
+        let mut at = 0;
+        while let Some(record) = Record::parse(&snapshot[at..], 0) {
+            let len = record.kind.words();
+            self.follow(&record, &snapshot[at..at + len]);
+            at += len;
+        }
+    }
+
+    /// The thread, and the innermost calls that it is in.
+    pub(crate) fn snapshot(&self, calls: usize) -> Vec<u64> {
+        let mut snapshot = Vec::new();
+        if self.thread[0] != 0 {
+            let from = self.frames.len().saturating_sub(calls);
+            snapshot.extend(self.thread);
+            snapshot.extend(self.frames[from..].iter().flatten());
+        }
+        snapshot
+    }
+
+    /// The thread's stack.
+    pub(crate) fn stack(&self) -> std::ops::Range<u64> {
+        let [_, _, low, size] = self.thread;
+        low..low.saturating_add(size)
+    }
+
+    /// What a record says of the calls that the thread is in.
+    pub(crate) fn follow(&mut self, record: &Record, words: &[u64]) {
+        match record.kind {
+            Kind::Enter => self.frames.push([words[0], words[1]]),
+            Kind::Unnamed => {
+                let unnamed = record.subject.min(1 << 20) as usize;
+                let frames = self.frames.len() + unnamed;
+                let unknown = [first_word(Kind::Enter, 0, 0), 0];
+                self.frames.resize(frames, unknown);
+            }
+            Kind::Exit => {
+                self.frames.pop();
+            }
+            Kind::ThreadStart | Kind::Continue => {
+                self.frames.clear();
+                self.thread.copy_from_slice(&words[..4]);
+                self.thread[0] = first_word(Kind::Continue, 0, record.subject);
+            }
+            _ => {}
+        }
+    }
+
+    /// Walks through the chunks of the log, and visits the records that belong to a component.
+    pub(crate) fn through(
+        &mut self,
+        live: &mut Live,
+        chunks: &VecDeque<ChunkAt>,
+        mut visit: impl FnMut(&mut Walk, &Record, &[u64]),
+    ) -> io::Result<()> {
+        let wanted: Vec<usize> = self.wanted(chunks).collect();
+        let mut next = 0;
+        for index in wanted {
+            let chunk = &chunks[index];
+            if live.is_needless(chunk)? {
+                continue;
+            }
+            if std::mem::replace(&mut next, index + 1) != index {
+                self.gap();
+            }
+            let (snapshot, words) = live.content(self.slot, chunk)?;
+            if !self.goes_on {
+                self.start(&snapshot);
+            }
+            self.goes_on = true;
+            self.enter(chunk.clock);
+            let mut at = 0;
+            while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
+                let words = &words[at..at + record.kind.words()];
+                at += words.len();
+                if record.kind == Kind::Transaction {
+                    self.enter(record.subject);
+                    self.transaction += 1;
+                    for &active in &self.active {
+                        self.stretches[active].last = None;
+                    }
+                    continue;
+                }
+                if record.kind != Kind::Edge && !live.is_settled(self.slot, record.position) {
+                    // A part has no gaps.
+                    self.close();
+                } else if !self.active.is_empty() {
+                    visit(self, &record, words);
+                }
+                self.follow(&record, words);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a record to the parts of all components that it belongs to.
+    pub(crate) fn add(&mut self, record: &Record, words: &[u64], uses: &Uses, found: &mut [Found]) {
+        for index in 0..self.active.len() {
+            let active = self.active[index];
+            let Stretch {
+                component,
+                open,
+                last,
+                ..
+            } = self.stretches[active];
+            let found = &mut found[component];
+            let part = uses.part(component, record);
+            if part == uses::Part::None {
+                // A part has no gaps.
+                self.stretches[active].open = None;
+                continue;
+            }
+            if record.kind == Kind::Exit && found.calls > 0 {
+                let stretch = &mut self.stretches[active];
+                (stretch.open, stretch.last) = (None, found.forget_call());
+                continue;
+            }
+            if part == uses::Part::Conflict {
+                (found.conflict, found.conflicts) = (true, true);
+            }
+            if let (Kind::Edge, &[first, second]) = (record.kind, words) {
+                found.edges.push((record.position, [first, second]));
+            }
+            found.calls = if record.kind == Kind::Enter {
+                found.calls + 1
+            } else {
+                0
+            };
+            let parts = &mut found.parts;
+            let open = open.unwrap_or_else(|| {
+                parts.push(Part {
+                    slot: self.slot,
+                    position: record.position,
+                    previous: last.unwrap_or(0),
+                    // What goes on needs none: no call is left out that it is in.
+                    snapshot: match last {
+                        None => self.snapshot(usize::MAX),
+                        Some(_) => Vec::new(),
+                    },
+                    words: Vec::new(),
+                });
+                parts.len() - 1
+            });
+            let stretch = &mut self.stretches[active];
+            if stretch.open.replace(open).is_none() {
+                stretch.last = Some(record.position);
+            }
+            parts[open].words.extend_from_slice(words);
+        }
+    }
+}
