@@ -328,8 +328,10 @@ impl Links {
                 Some((self.notes.get(of_slot[0].slot)?, clocks))
             })
             .flat_map(|(notes, clocks)| {
-                let inside = notes.iter().filter(move |note| clocks.contains(&note.0));
-                inside.map(|note| note.1)
+                // Numbers of a slot only grow.
+                let start = notes.partition_point(|note| note.0 < *clocks.start());
+                let end = notes.partition_point(|note| note.0 <= *clocks.end());
+                notes.range(start..end).map(|note| note.1)
             })
             .collect()
     }

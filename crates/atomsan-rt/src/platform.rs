@@ -296,14 +296,13 @@ global_asm!(
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 48",
+    ".size atomsan_thread, 40",
     "atomsan_thread:",
     ".quad 0",
     ".quad {unowned}",
     ".quad {nobody}",
     ".quad -1",
     ".quad -1",
-    ".quad 0",
     ".popsection",
     unowned = const UNOWNED,
     nobody = sym NOBODY,
@@ -351,18 +350,16 @@ pub(crate) fn set_thread_word(word: usize, settled: Option<&crate::thread::Settl
 }
 
 /// Sets the second thread-local word: what shadow words of this thread look like, for
-/// [`crate::hooks`]; and the sixth one: the same, mixed for [`crate::thread::mixed`].
+/// [`crate::hooks`].
 #[inline(always)]
-pub(crate) fn set_owner_word(word: u64, mixed: u64) {
-    // SAFETY: writes the words that the assembly above reserves in every thread.
+pub(crate) fn set_owner_word(word: u64) {
+    // SAFETY: writes the word that the assembly above reserves in every thread.
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
             "mov qword ptr fs:[{0} + 8], {1}",
-            "mov qword ptr fs:[{0} + 40], {2}",
             out(reg) _,
             in(reg) word,
-            in(reg) mixed,
             options(nostack, preserves_flags),
         );
     }

@@ -367,46 +367,63 @@ impl Thread {
     pub(crate) fn call_again(&self, from: u64, function: u64, end: usize) -> Option<Again> {
         let at = &self.position;
         let (index, said) = at.recent.answer(from, function)?;
-        let is_users = said & (answer::USER | answer::INLINED) != 0;
-        let (users, has_entry) = (at.users.get(), at.has_entry());
-        if is_users && !has_entry && said & answer::INLINED == 0 {
+        if said & answer::INLINED != 0 {
+            return self.call_inlined_again(index, said, from, end);
+        }
+        let is_users = said & answer::USER != 0;
+        let users = at.users.get();
+        let is_entry = || users == 0 || number(said, answer::FAMILY) == at.entry.get().0;
+        if !self.is_outside() || is_users && is_entry() {
             return None;
         }
+        let is_inside = is_users && said & answer::ATOMIC != 0;
+        if is_inside {
+            self.tick_quickly(called_region(said));
+        }
+        Some(self.called(said, is_users, is_inside, end))
+    }
+
+    /// The same where something is inlined that calls.
+    #[inline(never)]
+    fn call_inlined_again(&self, index: usize, said: u64, from: u64, end: usize) -> Option<Again> {
+        let at = &self.position;
+        let has_entry = at.has_entry();
         let inlined = self.inlined_region(index, said, has_entry);
-        let entry = if is_users && !has_entry {
-            inlined_entry(index, said)
-        } else {
-            at.entry.get()
+        let entry = match has_entry {
+            true => at.entry.get(),
+            false => inlined_entry(index, said),
         };
         let mut region = None;
         if inlined.is_none() {
-            if !self.is_outside() {
+            let is_users = said & answer::USER != 0;
+            if !self.is_outside() || is_users && number(said, answer::FAMILY) == entry.0 {
                 return None;
             }
-            if said & answer::USER != 0 {
-                let is_first = users == 0 && said & answer::INLINED == 0;
-                if is_first || number(said, answer::FAMILY) == entry.0 {
-                    return None;
-                }
-                region = (said & answer::ATOMIC != 0).then(|| called_region(said));
-            }
+            let is_region = is_users && said & answer::ATOMIC != 0;
+            region = is_region.then(|| called_region(said));
         }
-        let foreign = u32::from(said & answer::FOREIGN != 0);
         at.entry.set(entry);
-        at.users.set(users + u32::from(is_users));
-        at.foreign.set(at.foreign.get() + foreign);
         if inlined.is_some() {
             self.enter_inlined(self.top.get(), from, inlined);
         } else if let Some(region) = region {
             self.tick_quickly(region);
         }
-        let is_inside = inlined.is_some() || region.is_some();
+        Some(self.called(said, true, inlined.or(region).is_some(), end))
+    }
+
+    /// A call is made.
+    #[inline(always)]
+    fn called(&self, said: u64, is_users: bool, is_inside: bool, end: usize) -> Again {
+        let at = &self.position;
+        let is_foreign = said & answer::FOREIGN != 0;
+        at.users.set(at.users.get() + u32::from(is_users));
+        at.foreign.set(at.foreign.get() + u32::from(is_foreign));
         if is_inside {
             at.floor.set(end);
         }
         let flag = |flag: u64, is: bool| if is { flag } else { 0 };
-        let flags = flag(flag::USER, is_users) | flag(flag::FOREIGN, foreign > 0);
-        Some(Again { is_inside, flags })
+        let flags = flag(flag::USER, is_users) | flag(flag::FOREIGN, is_foreign);
+        Again { is_inside, flags }
     }
 
     /// Whether the thread is outside of regions.

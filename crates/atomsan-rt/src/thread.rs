@@ -31,7 +31,7 @@ mod rewind;
 mod settled;
 mod turns;
 
-pub(crate) use filter::{FILTER, mixed};
+pub(crate) use filter::{FILTER, MIXER};
 pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
@@ -305,7 +305,7 @@ impl Thread {
     /// From here on, this is what runs on the calling thread of the system.
     pub(crate) fn resume(&self) {
         platform::set_thread_word(core::ptr::from_ref(self) as usize, Some(&self.settled));
-        platform::set_owner_word(self.mine.get(), mixed(self.mine.get()));
+        platform::set_owner_word(self.mine.get());
         let (writes, reads) = ownership::renewed();
         platform::set_renewed_words(writes, reads);
     }
@@ -436,7 +436,7 @@ impl Thread {
     #[inline(always)]
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
-        platform::set_owner_word(word, mixed(word));
+        platform::set_owner_word(word);
     }
 
     /// The thread's number in this process.

@@ -50,7 +50,7 @@ impl Thread {
         let end = self.top.get();
         let top = end - size_of::<Frame>();
         let ends_region = self.is_last_of_region(end);
-        let goes_on = self.goes_on_inlined(end);
+        let goes_on = !ends_region && self.goes_on_inlined(end);
         let is_usual = ends_region || goes_on || self.tabled.get() && self.is_outside();
         let is_logged = self.logged_end() == end;
         let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > end;

@@ -26,11 +26,8 @@ pub(crate) struct Filter([Cell<Entry>; FILTER]);
 // SAFETY: a thread's filter is used by that thread alone, and nobody's is never written.
 unsafe impl Sync for Filter {}
 
-/// What the shadow word of a granule has to be mixed with in this epoch.
-#[inline(always)]
-pub(crate) fn mixed(mine: u64) -> u64 {
-    mine.wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
+/// The thread's own word times this is what the shadow word of a granule is mixed with.
+pub(crate) const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Filter {
     /// The filter of nobody.
@@ -46,7 +43,8 @@ impl Thread {
     pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
         let last = self.settled.filter.0[(granule >> 3) % FILTER].get();
         let wanted = (granule as u64) << 8 | bytes;
-        last.state == mixed(self.mine.get()) ^ word && last.bytes & (!0xff | bytes) == wanted
+        last.state == self.mine.get().wrapping_mul(MIXER) ^ word
+            && last.bytes & (!0xff | bytes) == wanted
     }
 
     /// The same; from now on it has.
@@ -57,7 +55,10 @@ impl Thread {
         }
         let entry = &self.settled.filter.0[(granule >> 3) % FILTER];
         let last = entry.get();
-        let (state, wanted) = (mixed(self.mine.get()) ^ word, (granule as u64) << 8 | bytes);
+        let (state, wanted) = (
+            self.mine.get().wrapping_mul(MIXER) ^ word,
+            (granule as u64) << 8 | bytes,
+        );
         let same = last.state == state && last.bytes & !0xff == wanted & !0xff;
         entry.set(Entry {
             bytes: if same { last.bytes | bytes } else { wanted },

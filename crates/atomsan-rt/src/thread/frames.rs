@@ -126,7 +126,7 @@ impl Thread {
     }
 
     /// Writes down that the innermost function of those in the log was left.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn log_last_exit(&self) {
         self.write([first_word(Kind::Exit, 0, 0), 0]);
         self.logged.set(self.logged.get() - 1);

@@ -84,7 +84,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn see_at_once(&self, address: usize) -> bool {
         self.says(address, |seen, mine| {
-            drop(seen.swap(mine, Ordering::SeqCst))
+            seen.swap(mine, Ordering::SeqCst);
         })
     }
 
