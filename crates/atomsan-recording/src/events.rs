@@ -230,6 +230,8 @@ pub struct Translator {
     annotations: Annotations,
     /// While a part of a recording is replayed: what has no name.
     unnamed: Option<Vec<Unnamed>>,
+    /// Whether the current record is before all that counts.
+    old: bool,
     batch: Batch,
 }
 
@@ -280,6 +282,7 @@ impl Translator {
             findings: Findings::default(),
             annotations,
             unnamed: None,
+            old: false,
             batch: Batch::default(),
         };
         let spins: Vec<u64> = translator.cells.atomics().spins().collect();

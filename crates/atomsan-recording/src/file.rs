@@ -8,6 +8,7 @@
 //! Nothing in the file is trusted: a process that was killed leaves chunks without a header and
 //! records without an end, and each of them only ends the log it is in.
 
+mod cut;
 mod log;
 
 use crate::format::{
@@ -72,6 +73,8 @@ pub struct Recording {
     top: u64,
     /// The chunks of each slot's log, in order.
     slots: Vec<Vec<Chunk>>,
+    /// Where each of them starts to count, if something was forgotten.
+    cut: Vec<u64>,
     maps: Vec<String>,
     counters: Counters,
 }
@@ -149,6 +152,7 @@ impl Recording {
             source: Source::Memory(data),
             reading: Reading::default(),
             slots,
+            cut: Vec::new(),
             maps: vec![maps.to_owned()],
             counters: Counters::default(),
         }
@@ -196,10 +200,12 @@ impl Recording {
             source,
             reading: Reading::default(),
             slots: Vec::new(),
+            cut: Vec::new(),
             maps: Vec::new(),
             counters,
         };
         recording.find_chunks();
+        recording.cut = recording.cut();
         Some(recording)
     }
 
@@ -370,6 +376,8 @@ pub(crate) mod tests {
     pub(crate) struct Builder {
         data: Vec<u8>,
         slots: Vec<Vec<u64>>,
+        /// How many words of each are a snapshot after a gap.
+        snapshots: Vec<(usize, usize)>,
     }
 
     impl Builder {
@@ -381,6 +389,11 @@ pub(crate) mod tests {
             let position = self.end(slot);
             self.slots[slot].extend(words);
             position
+        }
+
+        /// What a slot has so far is a snapshot, and what was before it is forgotten.
+        pub(crate) fn gap(&mut self, slot: usize) {
+            self.snapshots.push((slot, self.slots[slot].len()));
         }
 
         /// The position after a slot's last record.
@@ -406,8 +419,10 @@ pub(crate) mod tests {
                 let at = HEADER_SIZE + slot * CHUNK_UNIT;
                 put(at, u64::from(CHUNK_MAGIC) | u64::from(CHUNK_LOG) << 32);
                 put(at + 8, CHUNK_UNIT as u64);
-                put(at + 16, slot as u64);
-                put(at + 24, ((slot + 1) * CHUNK_UNIT) as u64);
+                let snapshot = self.snapshots.iter().find(|one| one.0 == slot);
+                let snapshot = 8 * snapshot.map_or(0, |one| one.1);
+                put(at + 16, slot as u64 | (snapshot as u64) << 32);
+                put(at + 24, ((slot + 1) * CHUNK_UNIT + snapshot) as u64);
                 for (index, &word) in words.iter().enumerate() {
                     put(at + CHUNK_HEADER_SIZE + 8 * index, word);
                 }

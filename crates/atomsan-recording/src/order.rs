@@ -5,6 +5,9 @@
 //! cannot go round in a circle; in a damaged file it can, and then the edge is ignored. So is an
 //! edge to records that were lost. Which of the possible orders comes out does not matter: any
 //! of them is a legal event stream.
+//!
+//! If the beginning of the recording is forgotten, what is before its [cut](crate::file) comes first, in an
+//! order that may not be right.
 
 use crate::file::{Log, Record, Recording};
 use crate::format::Kind;
@@ -12,11 +15,12 @@ use crate::format::Kind;
 /// All records of a recording except the edges, in a legal order, each with its slot.
 #[derive(Debug)]
 pub struct Order<'a> {
+    recording: &'a Recording,
     logs: Vec<Log<'a>>,
     /// Slots being followed, each until a position.
     following: Vec<(usize, u64)>,
     followed: Vec<bool>,
-    /// The next slot to follow to its end.
+    /// The next slot to follow to its cut, and then to its end.
     next: usize,
     edges: Edges,
 }
@@ -65,6 +69,7 @@ impl<'a> Order<'a> {
         let mut edges = Edges::default();
         edges.resize(slots);
         Order {
+            recording,
             logs: (0..slots).map(|slot| recording.log(slot)).collect(),
             following: Vec::new(),
             followed: vec![false; slots],
@@ -90,10 +95,15 @@ impl Iterator for Order<'_> {
     fn next(&mut self) -> Option<(usize, Record)> {
         loop {
             let Some(&(slot, until)) = self.following.last() else {
-                if self.next >= self.logs.len() {
+                let slots = self.logs.len();
+                if self.next >= 2 * slots {
                     return None;
                 }
-                self.follow(self.next, u64::MAX);
+                let until = match self.next < slots {
+                    true => self.recording.cut_of(self.next),
+                    false => u64::MAX,
+                };
+                self.follow(self.next % slots, until);
                 self.next += 1;
                 continue;
             };
@@ -154,6 +164,29 @@ mod tests {
         edge(&mut builder, 1, 2, second);
         write(&mut builder, 1, 3);
         assert_eq!(order(&builder.build()), [(1, 1), (2, 2), (1, 3)]);
+    }
+
+    /// `1` is before something that is forgotten, and that before `2`.
+    #[test]
+    fn what_is_before_something_forgotten_comes_first() {
+        let mut builder = Builder::default();
+        edge(&mut builder, 1, 2, 8);
+        write(&mut builder, 1, 2);
+        write(&mut builder, 3, 1);
+        let first = builder.end(3);
+        write(&mut builder, 3, 4);
+        builder.push(2, &[first_word(Kind::Continue, 0, 7), 0, 0, 0]);
+        edge(&mut builder, 2, 3, first);
+        builder.gap(2);
+        write(&mut builder, 2, 3);
+        let recording = builder.build();
+        let order = Order::new(&recording).filter(|(_, record)| record.kind == Kind::Write);
+        let order = order.map(|(slot, record)| {
+            let counts = !recording.is_before_cut(slot, record.position);
+            (record.subject, counts)
+        });
+        let expected = [(1, false), (2, true), (3, true), (4, true)];
+        assert_eq!(order.collect::<Vec<_>>(), expected);
     }
 
     #[test]

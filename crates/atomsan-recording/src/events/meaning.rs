@@ -8,7 +8,8 @@
 //! # Gaps
 //!
 //! Of a transaction whose beginning was forgotten it is not known what it has done before, nor which
-//! locks it holds. So it is not checked: nothing is said of what it accesses.
+//! locks it holds. So it is not checked: nothing is said of what it accesses. Neither is anything that is before
+//! the cut of a recording (see [`crate::file`]).
 //!
 //! # What is initialised once
 //!
@@ -17,18 +18,25 @@
 //! take it for a conflict; the accesses of an initialiser are left out.
 
 use super::{Place, TOUCHED, Thread, Translator};
-use crate::file::Record;
+use crate::file::{Record, Recording};
 use crate::format::{COMPARED, GUARD, Kind};
 use crate::models::{Change, Family, Step};
 use atomsan_trace::{Op, SiteId, VarId};
 use std::ops::Range;
 
 impl Translator {
+    /// Translates a record of a recording.
+    pub(super) fn record_of(&mut self, recording: &Recording, slot: usize, record: &Record) {
+        self.old = recording.is_before_cut(slot, record.position);
+        self.record(slot, record);
+    }
+
     /// Translates a record.
     pub fn record(&mut self, slot: usize, record: &Record) {
         if matches!(record.kind, Kind::ThreadStart | Kind::Continue) || self.threads.len() <= slot {
             self.start_thread(slot, record);
         }
+        self.threads[slot].lost |= self.old;
         let chain = self.calls(slot);
         match record.kind {
             Kind::Enter => return self.enter(slot, record),
@@ -325,7 +333,7 @@ impl Translator {
     /// After a gap, a thread is lost as long as it is in a region that it was in then.
     fn find_back(&mut self, slot: usize) {
         let thread = &mut self.threads[slot];
-        if thread.lost && thread.open.iter().skip(1).all(Option::is_none) {
+        if thread.lost && !self.old && thread.open.iter().skip(1).all(Option::is_none) {
             thread.lost = false;
         }
     }

@@ -76,7 +76,7 @@ impl Iterator for Events<'_> {
             let Some((slot, record)) = self.order.next() else {
                 break;
             };
-            self.translator.record(slot, &record);
+            self.translator.record_of(self.recording, slot, &record);
         }
         let batch = self.translator.take();
         (!batch.events.is_empty() || !batch.definitions.is_empty()).then_some(batch)
@@ -93,7 +93,7 @@ impl Translator {
             if let Some(survey) = &mut self.survey {
                 survey.record(slot, &record, order.after(slot));
             }
-            self.record(slot, &record);
+            self.record_of(recording, slot, &record);
             self.batch.events.clear();
             each(&mut self.batch);
         }
@@ -132,7 +132,7 @@ impl Translator {
         self.conclude_survey();
         self.threads.clear();
         for (slot, record) in Order::new(recording) {
-            self.record(slot, &record);
+            self.record_of(recording, slot, &record);
         }
         for slot in 0..self.threads.len() {
             self.catch_up(slot);

@@ -128,6 +128,15 @@ impl<'a> Log<'a> {
         self.next.as_ref()
     }
 
+    /// Takes the next record, if it is before a position.
+    pub(super) fn next_if_before(&mut self, position: u64) -> Option<Record> {
+        if Log::position(self) < position {
+            self.next()
+        } else {
+            None
+        }
+    }
+
     /// Goes on to the next chunk that has a record, if this one has none left.
     fn settle(&mut self) {
         loop {
