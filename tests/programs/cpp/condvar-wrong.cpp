@@ -39,8 +39,11 @@ int main() {
         for (int i = 0; i < 500; i++)
             queue.take();
     };
+    // There is something to take from the start, and later there is not.
+    for (int i = 0; i < 500; i++)
+        queue.put();
     std::thread one(consumer), two(consumer);
-    for (int i = 0; i < 1000; i++)
+    for (int i = 0; i < 500; i++)
         queue.put();
     queue.close();
     one.join();
