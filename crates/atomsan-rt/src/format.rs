@@ -209,7 +209,7 @@ pub mod inlined {
 /// before somebody wants a name.
 ///
 /// The words are those of the record, and the number of the calls that led there
-/// ([`Kind::Calls`](super::Kind::Calls)), mixed with the others ([`mixed`]): words of
+/// ([`Kind::Calls`]), mixed with the others ([`origin::mixed`]): words of
 /// two threads that write at a time have a number that nobody has given.
 pub mod origin {
     /// Size of an entry.
