@@ -8,7 +8,8 @@
 //! that are there, and all that is before it comes first.
 //!
 //! A log that goes on after a gap starts with a snapshot, which has an edge to the last position of each other
-//! log that the thread is after. So all edges into what is forgotten are known from there.
+//! log that the thread is after. So all edges into what is forgotten are known from there; but of no more than 512
+//! logs, so with more threads than that at a time the cut may be too early.
 
 use super::Recording;
 use crate::format::Kind;
