@@ -12,6 +12,7 @@
 mod annotations;
 mod calls;
 mod claims;
+mod cuts;
 mod decisions;
 mod looks;
 mod meaning;
@@ -38,6 +39,7 @@ use annotations::Annotations;
 use atomsan_trace::names::{self, Definition};
 use atomsan_trace::{Batch, Event, FunctionId, LockId, Op, SiteId, ThreadId, VarId};
 use claims::{Blind, Claims};
+use cuts::Cuts;
 use decisions::Decisions;
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
@@ -169,6 +171,8 @@ struct Thread {
     sections: Sections,
     /// Whether it is in a region whose beginning was forgotten.
     lost: bool,
+    /// Whether the order of what it does now was forgotten.
+    doubtful: bool,
     /// In the first pass: the locks that it holds, and what it has done under them, the latest last.
     taken: Vec<Taken>,
     /// The threads it has started that end before a scope does, each with the number of
@@ -230,8 +234,7 @@ pub struct Translator {
     annotations: Annotations,
     /// While a part of a recording is replayed: what has no name.
     unnamed: Option<Vec<Unnamed>>,
-    /// Whether the current record is before all that counts.
-    old: bool,
+    cuts: Cuts,
     batch: Batch,
 }
 
@@ -282,7 +285,7 @@ impl Translator {
             findings: Findings::default(),
             annotations,
             unnamed: None,
-            old: false,
+            cuts: Cuts::default(),
             batch: Batch::default(),
         };
         let spins: Vec<u64> = translator.cells.atomics().spins().collect();

@@ -8,7 +8,7 @@
 //! Nothing in the file is trusted: a process that was killed leaves chunks without a header and
 //! records without an end, and each of them only ends the log it is in.
 
-mod cut;
+mod gap;
 mod log;
 
 use crate::format::{
@@ -73,8 +73,8 @@ pub struct Recording {
     top: u64,
     /// The chunks of each slot's log, in order.
     slots: Vec<Vec<Chunk>>,
-    /// Where each of them starts to count, if something was forgotten.
-    cut: Vec<u64>,
+    /// Whether a log that goes on with a snapshot has forgotten something.
+    has_gaps: bool,
     maps: Vec<String>,
     counters: Counters,
 }
@@ -152,7 +152,8 @@ impl Recording {
             source: Source::Memory(data),
             reading: Reading::default(),
             slots,
-            cut: Vec::new(),
+            // What is not there is not needed.
+            has_gaps: false,
             maps: vec![maps.to_owned()],
             counters: Counters::default(),
         }
@@ -200,12 +201,11 @@ impl Recording {
             source,
             reading: Reading::default(),
             slots: Vec::new(),
-            cut: Vec::new(),
+            has_gaps: true,
             maps: Vec::new(),
             counters,
         };
         recording.find_chunks();
-        recording.cut = recording.cut();
         Some(recording)
     }
 

@@ -144,6 +144,14 @@ impl Survey {
         }
     }
 
+    /// Something was forgotten: all that comes now is after all that has come, in every schedule that is of interest.
+    pub fn cut(&mut self) {
+        if !self.many {
+            self.clocks.cut();
+            self.periods.cut();
+        }
+    }
+
     /// A slot's thread knows that another thread, by number, has ended.
     pub fn join(&mut self, slot: usize, child: u64) {
         if !self.many {

@@ -79,6 +79,9 @@ pub const FOR_THREAD: usize = 2;
 /// Size of a [`ChunkHeader`].
 pub const CHUNK_HEADER_SIZE: usize = 64;
 
+/// How many edges a snapshot has at most.
+pub const SNAPSHOT_EDGES: usize = 512;
+
 /// A chunk of log records.
 pub const CHUNK_LOG: u32 = 1;
 /// A chunk of text: the memory map of the process.

@@ -36,7 +36,7 @@ pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
 
-use crate::format::{Kind, SLOTS, first_word, header};
+use crate::format::{Kind, SLOTS, SNAPSHOT_EDGES, first_word, header};
 use crate::history::History;
 use crate::log::Log;
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
@@ -50,10 +50,8 @@ const FRAMES: usize = 1 << 20;
 const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
-/// How many edges it has at most.
-const EDGES: usize = 512;
 // Functions and edges have two words each.
-const _: () = assert!(1024 + 16 * (2 * SNAPSHOT + EDGES) < recording::PIECE);
+const _: () = assert!(1024 + 16 * (2 * SNAPSHOT + SNAPSHOT_EDGES) < recording::PIECE);
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
 

@@ -8,8 +8,9 @@
 //! # Gaps
 //!
 //! Of a transaction whose beginning was forgotten it is not known what it has done before, nor which
-//! locks it holds. So it is not checked: nothing is said of what it accesses. Neither is anything that is before
-//! the cut of a recording (see [`crate::file`]).
+//! locks it holds. So it is not checked: nothing is said of what it accesses. Neither is anything said of what is
+//! doubtful ([`crate::order`]), not even which locks are taken. A cut is a barrier that all threads pass: whatever was
+//! forgotten, all that is before it is in order with all that is after it.
 //!
 //! # What is initialised once
 //!
@@ -18,16 +19,20 @@
 //! take it for a conflict; the accesses of an initialiser are left out.
 
 use super::{Place, TOUCHED, Thread, Translator};
-use crate::file::{Record, Recording};
+use crate::file::Record;
 use crate::format::{COMPARED, GUARD, Kind};
 use crate::models::{Change, Family, Step};
+use crate::order::Order;
 use atomsan_trace::{Op, SiteId, VarId};
 use std::ops::Range;
 
 impl Translator {
     /// Translates a record of a recording.
-    pub(super) fn record_of(&mut self, recording: &Recording, slot: usize, record: &Record) {
-        self.old = recording.is_before_cut(slot, record.position);
+    pub(super) fn record_of(&mut self, order: &Order<'_>, slot: usize, record: &Record) {
+        if order.is_cut() {
+            self.cut();
+        }
+        self.cuts.doubtful = order.is_doubtful();
         self.record(slot, record);
     }
 
@@ -36,7 +41,11 @@ impl Translator {
         if matches!(record.kind, Kind::ThreadStart | Kind::Continue) || self.threads.len() <= slot {
             self.start_thread(slot, record);
         }
-        self.threads[slot].lost |= self.old;
+        if self.threads[slot].doubtful != self.cuts.doubtful {
+            self.change_doubt(slot);
+        }
+        let thread = &mut self.threads[slot];
+        thread.lost |= thread.doubtful;
         let chain = self.calls(slot);
         match record.kind {
             Kind::Enter => return self.enter(slot, record),
@@ -311,8 +320,12 @@ impl Translator {
         // What was open before a gap has been left in it, for all we know.
         if record.kind == Kind::Continue {
             self.leave_all(slot);
+            if self.unnamed.is_none() {
+                self.let_go_of_all(slot);
+            }
         }
         let id = self.thread_id(record.subject);
+        let doubtful = self.threads[slot].doubtful;
         let [low, size] = record.extra;
         let stack = low..low.saturating_add(size);
         self.threads[slot] = Thread {
@@ -320,8 +333,10 @@ impl Translator {
             stack_end: stack.end,
             // The parts of transactions that are replayed are whole ones.
             lost: record.kind == Kind::Continue && self.unnamed.is_none(),
+            doubtful,
             ..Thread::default()
         };
+        self.appear(id, record.kind);
         // The start of the thread may be forgotten, but not that somebody else had the stack before.
         let before = self.stacks.insert(low, record.subject);
         if record.kind == Kind::ThreadStart || before.is_some_and(|other| other != record.subject) {
@@ -333,7 +348,7 @@ impl Translator {
     /// After a gap, a thread is lost as long as it is in a region that it was in then.
     fn find_back(&mut self, slot: usize) {
         let thread = &mut self.threads[slot];
-        if thread.lost && !self.old && thread.open.iter().skip(1).all(Option::is_none) {
+        if thread.lost && !thread.doubtful && thread.open.iter().skip(1).all(Option::is_none) {
             thread.lost = false;
         }
     }

@@ -76,7 +76,7 @@ impl Iterator for Events<'_> {
             let Some((slot, record)) = self.order.next() else {
                 break;
             };
-            self.translator.record_of(self.recording, slot, &record);
+            self.translator.record_of(&self.order, slot, &record);
         }
         let batch = self.translator.take();
         (!batch.events.is_empty() || !batch.definitions.is_empty()).then_some(batch)
@@ -91,9 +91,12 @@ impl Translator {
         let mut order = Order::new(recording);
         while let Some((slot, record)) = order.next() {
             if let Some(survey) = &mut self.survey {
+                if order.is_cut() {
+                    survey.cut();
+                }
                 survey.record(slot, &record, order.after(slot));
             }
-            self.record_of(recording, slot, &record);
+            self.record_of(&order, slot, &record);
             self.batch.events.clear();
             each(&mut self.batch);
         }
@@ -132,7 +135,7 @@ impl Translator {
         self.conclude_survey();
         self.threads.clear();
         for (slot, record) in Order::new(recording) {
-            self.record_of(recording, slot, &record);
+            self.record(slot, &record);
         }
         for slot in 0..self.threads.len() {
             self.catch_up(slot);

@@ -5,7 +5,7 @@
 //! take several are held when the attempt is over. [`Translator::emit`] and [`Translator::access`] are
 //! the only ways to say something, and catch up with all of that first.
 
-use super::{Place, TOUCHED, Thread, Translator};
+use super::{Place, TOUCHED, Thread, Translator, cuts};
 use crate::cells::Cells;
 use crate::file::Record;
 use crate::format::{COMPARED, Kind};
@@ -43,6 +43,9 @@ impl Translator {
         if self.survey.is_none() {
             thread.sections.step(op);
         }
+        if thread.doubtful && cuts::needs_order(op) {
+            return;
+        }
         self.batch.events.push(Event {
             thread: thread.id,
             site,
@@ -74,6 +77,7 @@ impl Translator {
         if self.threads[slot].lost {
             return;
         }
+        self.cuts.accessed = true;
         let mut new = Vec::new();
         let thread = &mut self.threads[slot];
         (thread.waiting, thread.held_back) = (false, false);

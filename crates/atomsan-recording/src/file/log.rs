@@ -80,7 +80,7 @@ const WINDOWS: usize = 1 << 21;
 /// The records of one slot, in order. Only a part of one chunk is in memory at a time.
 #[derive(Clone, Debug)]
 pub struct Log<'a> {
-    recording: &'a Recording,
+    pub(super) recording: &'a Recording,
     /// The chunks that follow the current one.
     chunks: &'a [Chunk],
     /// A part of the current chunk, and how many words of it have been taken.
@@ -93,7 +93,7 @@ pub struct Log<'a> {
     /// What is to be added to a place in the file to get the position.
     shift: u64,
     /// The position of the current chunk.
-    last: u64,
+    pub(super) last: u64,
     next: Option<Record>,
 }
 
@@ -126,15 +126,6 @@ impl<'a> Log<'a> {
     #[inline]
     pub fn peek(&self) -> Option<&Record> {
         self.next.as_ref()
-    }
-
-    /// Takes the next record, if it is before a position.
-    pub(super) fn next_if_before(&mut self, position: u64) -> Option<Record> {
-        if Log::position(self) < position {
-            self.next()
-        } else {
-            None
-        }
     }
 
     /// Goes on to the next chunk that has a record, if this one has none left.

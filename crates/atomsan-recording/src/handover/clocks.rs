@@ -29,6 +29,8 @@ pub(super) struct Clocks {
     pub(super) numbers: Vec<u64>,
     /// What it knew, when it started, of the threads that were in its slot before.
     pub(super) inherited: Vec<u32>,
+    /// What everybody knows, also who starts later.
+    common: Clock,
 }
 
 impl Clocks {
@@ -57,6 +59,17 @@ impl Clocks {
             .is_some_and(|&known| known >= time)
     }
 
+    /// Everybody knows everything.
+    pub(super) fn cut(&mut self) {
+        for clock in &self.clocks {
+            join(&mut self.common, clock);
+        }
+        for slot in 0..self.clocks.len() {
+            join(&mut self.clocks[slot], &self.common);
+            self.tick(slot);
+        }
+    }
+
     pub(super) fn fork(&mut self, slot: usize, child: u64) {
         self.threads.insert(child, self.clocks[slot].clone());
         self.tick(slot);
@@ -67,6 +80,7 @@ impl Clocks {
         // The slot's last thread has nothing to do with this one.
         let time = self.now(slot);
         let mut clock = self.threads.get(&number).cloned().unwrap_or_default();
+        join(&mut clock, &self.common);
         if clock.len() <= slot {
             clock.resize(slot + 1, 0);
         }

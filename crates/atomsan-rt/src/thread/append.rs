@@ -4,8 +4,8 @@
 //! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, and of
 //! what the thread is after, so that the chunks before it can be forgotten.
 
-use super::{EDGES, FORK_FRAMES, FRAMES, HIGHEST, SNAPSHOT, Thread};
-use crate::format::{Kind, LOW, SLOTS, entry, first_word, second_word};
+use super::{FORK_FRAMES, FRAMES, HIGHEST, SNAPSHOT, Thread};
+use crate::format::{Kind, LOW, SLOTS, SNAPSHOT_EDGES, entry, first_word, second_word};
 use crate::{log, ownership};
 use core::sync::atomic::{Ordering, compiler_fence};
 
@@ -192,7 +192,7 @@ impl Thread {
             let others = slots.filter(|&slot| slot != self.slot.get() as usize);
             let known = others.map(|slot| (slot, self.known[slot].get()));
             let known = known.filter(|&(_, position)| position != 0);
-            for (slot, position) in known.take(EDGES) {
+            for (slot, position) in known.take(SNAPSHOT_EDGES) {
                 write(&[first_word(Kind::Edge, 0, position), slot as u64]);
             }
         }
