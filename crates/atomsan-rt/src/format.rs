@@ -20,7 +20,9 @@
 //!
 //! # When the room is used up
 //!
-//! While nobody follows, the oldest chunk is used again: its history is gone. Each chunk starts
+//! While nobody follows, the oldest chunk is used again: its history is gone. Chunks in which a thread has met nobody are
+//! in a ring of their own ([`ALONE_RING`]), and the oldest one is taken from the fuller ring: a thread that has much to
+//! do alone takes no more than half of the room from what others did with each other. Each chunk starts
 //! with a *snapshot* ([`Kind::Continue`]): whose log this is, which functions the thread is in, and what it is after. It
 //! is there for a reader that has lost what came before, and is no part of the log.
 //!
@@ -42,7 +44,7 @@
 #![allow(dead_code, unreachable_pub, reason = "neither crate needs all of it")]
 
 /// First word of a recording.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"ATOMREC\x05");
 /// First word of a chunk.
 pub const CHUNK_MAGIC: u32 = u32::from_le_bytes(*b"CHNK");
 /// Slots are numbered from 1 to this.
@@ -65,9 +67,11 @@ pub const CALLS_LEN: usize = 1 << 17;
 pub const CALL_SIZE: usize = 32;
 /// Where it is said where memory comes from; see [`origin`].
 pub const ORIGINS: usize = CALLS + CALLS_LEN * CALL_SIZE;
+/// Where the ring of chunks starts in which threads have met nobody, like [`RETURNED_RING`]; a follower has none.
+pub const ALONE_RING: usize = ORIGINS + origin::LEN * origin::SIZE;
 /// Where chunks start: they have offsets that differ from this by multiples of [`CHUNK_UNIT`]. What is
 /// not used of all that is before them has no room in the file.
-pub const HEADER_SIZE: usize = ORIGINS + origin::LEN * origin::SIZE;
+pub const HEADER_SIZE: usize = ALONE_RING + RING_LEN * 8;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
 /// How many chunks there are at first while somebody follows, and at most.
@@ -130,6 +134,10 @@ pub mod header {
     /// How many edges between transactions the follower has read, when all transactions were over that
     /// an edge led out of, and all components had been checked.
     pub const SETTLED: usize = 144;
+    /// The same as [`RETURNED`] and [`TAKEN`] of the other ring.
+    pub const RETURNED_ALONE: usize = 152;
+    /// See [`RETURNED_ALONE`].
+    pub const TAKEN_ALONE: usize = 160;
     /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
     /// not have enough addresses for a word each.
     pub const SHADOW: usize = 512;

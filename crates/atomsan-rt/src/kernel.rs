@@ -780,13 +780,14 @@ fn a_chunk_has_one_owner() {
             .map(|slot| {
                 let (last, owners, positions) = (last.clone(), owners.clone(), positions.clone());
                 shuttle::thread::spawn(move || {
-                    for _ in 0..8 {
+                    for turn in 0..8 {
                         let before = last.lock().unwrap().remove(&slot);
                         // It is another's as soon as it is given back.
                         if let Some(before) = &before {
                             owners.lock().unwrap().remove(&before.address);
                         }
-                        let chunk = recording::new_chunk(slot, before.as_ref(), 0)
+                        let before = before.as_ref().map(|before| (before, turn % 3 == 0));
+                        let chunk = recording::new_chunk(slot, before, 0)
                             .expect("there are more chunks than threads");
                         let owner = owners.lock().unwrap().insert(chunk.address, slot);
                         assert_eq!(owner, None, "a chunk was handed out twice");

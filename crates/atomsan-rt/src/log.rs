@@ -26,6 +26,8 @@ pub(crate) struct Log {
     chunk: Cell<(usize, u64)>,
     /// Whether records were lost since the last one in the log.
     lost: Cell<bool>,
+    /// What the thread knew of others when the chunk began.
+    known: Cell<u64>,
 }
 
 /// Writes a record, its first word last.
@@ -153,7 +155,7 @@ impl Log {
     }
 
     /// Goes on in another chunk, or in another part of this one; whether there is one. `fields` are those of the slot's entry for this
-    /// log, `clock` is the slot's, and `snapshot` writes what a reader must know that has nothing of
+    /// log, `clock` is the slot's, `known` grows with what the thread is after, and `snapshot` writes what a reader must know that has nothing of
     /// what was before: how many bytes.
     #[cold]
     #[inline(never)]
@@ -162,6 +164,7 @@ impl Log {
         slot: u32,
         fields: (usize, usize),
         clock: u64,
+        known: impl FnOnce() -> u64,
         snapshot: impl FnOnce(usize) -> usize,
     ) -> bool {
         if self.limit.get() < self.end.get() {
@@ -179,7 +182,10 @@ impl Log {
             // SAFETY: as in `write`.
             unsafe { put(end, [0]) };
         }
-        let Some(chunk) = recording::new_chunk(slot, before.as_ref(), clock) else {
+        let known = known();
+        let alone = self.known.replace(known) == known;
+        let last = before.as_ref().map(|before| (before, alone));
+        let Some(chunk) = recording::new_chunk(slot, last, clock) else {
             return self.lose();
         };
         let (start, _) = chunk.content(0);

@@ -11,11 +11,15 @@
 //! that have filled them. A number in the ring is there or 0, so one compare-exchange takes it, and
 //! a follower needs nothing but plain writes to put it there. There are never more chunks than the
 //! ring has room for, so nobody overtakes anybody.
+//!
+//! While nobody follows there are two rings. A chunk without any edge says of no other thread what it did
+//! before, so it can be forgotten without the order of anything else; and of what threads do to each other it has one
+//! side at most. Such chunks have a ring of their own, and the next chunk is taken from the fuller ring.
 
 use crate::format::{
-    self, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader, ENTRY_SIZE,
-    FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING, RING_LEN,
-    SLOT_ENTRIES, SLOTS, entry, header, origin,
+    self, ALONE_RING, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader,
+    ENTRY_SIZE, FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING,
+    RING_LEN, SLOT_ENTRIES, SLOTS, entry, header, origin,
 };
 use crate::sync::AtomicU64;
 use crate::{ownership, platform, shadow};
@@ -168,20 +172,57 @@ pub(crate) fn allocate_piece(address: usize) -> bool {
     platform::allocate_file(base, address - base, PIECE)
 }
 
-fn ring_place(turn: u64) -> usize {
-    RETURNED_RING + turn as usize % RING_LEN * 8
+/// A ring of chunks.
+#[derive(Clone, Copy)]
+struct Ring {
+    start: usize,
+    /// How many chunks threads have put there.
+    returned: usize,
+    /// How many have been taken from it.
+    taken: usize,
 }
 
-/// Gives the page of the ring behind a turn room in the file, where one begins.
-fn prepare_ring(turn: u64) {
-    if turn.is_multiple_of(IN_PAGE) {
-        let next = ring_place(turn + IN_PAGE);
-        platform::allocate_file(BASE.load(Ordering::Relaxed), next, PAGE);
+/// Chunks that came back.
+const RETURNED: Ring = Ring {
+    start: RETURNED_RING,
+    returned: header::RETURNED,
+    taken: header::TAKEN,
+};
+/// Those in which a thread has met nobody.
+const ALONE: Ring = Ring {
+    start: ALONE_RING,
+    returned: header::RETURNED_ALONE,
+    taken: header::TAKEN_ALONE,
+};
+
+impl Ring {
+    fn place(self, turn: u64) -> usize {
+        self.start + turn as usize % RING_LEN * 8
     }
-}
 
-fn ring(turn: u64) -> &'static AtomicU64 {
-    counter(ring_place(turn))
+    /// Gives the page behind a turn room in the file, where one begins.
+    fn prepare(self, turn: u64) {
+        if turn.is_multiple_of(IN_PAGE) {
+            let next = self.place(turn + IN_PAGE);
+            platform::allocate_file(BASE.load(Ordering::Relaxed), next, PAGE);
+        }
+    }
+
+    /// How many chunks are there, more or less.
+    fn len(self) -> u64 {
+        let returned = counter(self.returned).load(Ordering::Relaxed);
+        returned.saturating_sub(counter(self.taken).load(Ordering::Relaxed))
+    }
+
+    /// Puts a chunk there, by its number.
+    fn put(self, number: usize) {
+        let turn = counter(self.returned).fetch_add(1, Ordering::AcqRel);
+        if turn == 0 {
+            platform::allocate_file(BASE.load(Ordering::Relaxed), self.start, PAGE);
+        }
+        self.prepare(turn);
+        counter(self.place(turn)).store(number as u64, Ordering::Release);
+    }
 }
 
 /// A word of a call that the program has asked for.
@@ -205,15 +246,15 @@ pub(crate) fn prepare_origins(page: usize) -> bool {
     platform::allocate_file(BASE.load(Ordering::Relaxed), ORIGINS + page * PAGE, PAGE)
 }
 
-/// The oldest chunk that came back, emptied; its offset.
-fn used() -> Option<usize> {
-    let taken = counter(header::TAKEN);
+/// The oldest chunk of a ring, emptied; its offset.
+fn used(ring: Ring) -> Option<usize> {
+    let taken = counter(ring.taken);
     let mut patience = PATIENCE;
     loop {
         let turn = taken.load(Ordering::Acquire);
-        let place = ring(turn);
+        let place = counter(ring.place(turn));
         if place.load(Ordering::Acquire) == 0 {
-            if counter(header::RETURNED).load(Ordering::Acquire) <= turn || patience == 0 {
+            if counter(ring.returned).load(Ordering::Acquire) <= turn || patience == 0 {
                 return None;
             }
             // A thread has counted its chunk, and is about to put it there.
@@ -223,7 +264,7 @@ fn used() -> Option<usize> {
         }
         let took = taken.compare_exchange(turn, turn + 1, Ordering::AcqRel, Ordering::Acquire);
         if took.is_ok() {
-            prepare_ring(turn);
+            ring.prepare(turn);
             let chunk = place.swap(0, Ordering::AcqRel) as usize;
             let offset = HEADER_SIZE + chunk.checked_sub(1)? * CHUNK_UNIT;
             if offset + CHUNK_UNIT > SIZE.load(Ordering::Relaxed) {
@@ -245,6 +286,19 @@ fn used() -> Option<usize> {
     }
 }
 
+/// The oldest chunk of the fuller ring, or of the other one, emptied; its offset. Who has returned a chunk
+/// finds one, but may look at each ring when the chunk is in the other.
+fn oldest(returned: bool) -> Option<usize> {
+    let attempts = if returned { PATIENCE } else { 1 };
+    (0..attempts).find_map(|_| {
+        let (first, second) = match ALONE.len() > RETURNED.len() {
+            true => (ALONE, RETURNED),
+            false => (RETURNED, ALONE),
+        };
+        used(first).or_else(|| used(second))
+    })
+}
+
 /// Counts the records of a chunk that is used again.
 fn forget(offset: usize) {
     let start = BASE.load(Ordering::Acquire) + offset;
@@ -264,25 +318,21 @@ fn forget(offset: usize) {
     counter(header::DROPPED).fetch_add(records, Ordering::Relaxed);
 }
 
-/// A chunk for a slot's log. `before` is the slot's last one, if there is one. `None` when the
-/// budget or the disk is used up and nothing comes back.
-pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option<Chunk> {
+/// A chunk for a slot's log. `before` is the slot's last one, if there is one, and whether its thread has met
+/// nobody in it. `None` when the budget or the disk is used up and nothing comes back.
+pub(crate) fn new_chunk(slot: u32, before: Option<(&Chunk, bool)>, clock: u64) -> Option<Chunk> {
     let base = BASE.load(Ordering::Acquire);
     if base == 0 {
         return None;
     }
     if counter(header::FOLLOWED).load(Ordering::Relaxed) == 0
-        && let Some(before) = before
+        && let Some((before, alone)) = before
     {
-        let turn = counter(header::RETURNED).fetch_add(1, Ordering::AcqRel);
-        if turn == 0 {
-            platform::allocate_file(base, RETURNED_RING, PAGE);
-        }
-        prepare_ring(turn);
-        let number = (before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1;
-        ring(turn).store(number as u64, Ordering::Release);
+        let ring = if alone { ALONE } else { RETURNED };
+        ring.put((before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1);
     }
-    let (offset, fresh) = room()?;
+    let before = before.map(|(before, _)| before);
+    let (offset, fresh) = room(before.is_some())?;
     let next = counter(header::NEXT_POSITION);
     if let Some(before) = before {
         // A chunk that has started again has positions that nobody has handed out.
@@ -315,19 +365,19 @@ pub(crate) fn new_chunk(slot: u32, before: Option<&Chunk>, clock: u64) -> Option
 
 /// Room for a chunk of a log. While nobody follows, memory grows up to the budget. While somebody does,
 /// there are as few chunks as it can do with; a thread waits for one that comes back, shortly, and
-/// takes more room if none does. Whether it is fresh.
-fn room() -> Option<(usize, bool)> {
+/// takes more room if none does. Whether it is fresh. `returned` says whether the caller has put a chunk into a ring.
+fn room(returned: bool) -> Option<(usize, bool)> {
     let followed = counter(header::FOLLOWED);
     if followed.load(Ordering::Relaxed) == 0 {
         let fresh = fresh(CHUNK_UNIT, usize::MAX).map(|offset| (offset, true));
-        return fresh.or_else(|| Some((used()?, false)));
+        return fresh.or_else(|| Some((oldest(returned)?, false)));
     }
     let for_threads = FOR_THREAD * counter(header::HIGHEST_SLOT).load(Ordering::Relaxed) as usize;
     let wanted = || {
         let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
         chunks.max(FEW_CHUNKS) + for_threads
     };
-    let used_or_fresh = |most: usize| match used() {
+    let used_or_fresh = |most: usize| match used(RETURNED) {
         Some(offset) => Some((offset, false)),
         None => Some((fresh(CHUNK_UNIT, most)?, true)),
     };

@@ -141,7 +141,9 @@ impl Thread {
             }
             let fields = (entry::POSITION, entry::FIRST_CHUNK);
             let clock = self.position.clock();
-            (self.log).next_chunk(self.slot.get(), fields, clock, |start| self.snapshot(start))
+            let known = || self.known_in_all();
+            let snapshot = |start| self.snapshot(start);
+            (self.log).next_chunk(self.slot.get(), fields, clock, known, snapshot)
         });
     }
 
@@ -153,8 +155,15 @@ impl Thread {
         }
         self.links.write(words, || {
             let fields = (entry::LINKS_POSITION, entry::LINKS_CHUNK);
-            self.links.next_chunk(self.slot.get(), fields, 0, |_| 0)
+            self.links
+                .next_chunk(self.slot.get(), fields, 0, || 0, |_| 0)
         });
+    }
+
+    /// A number that is greater whenever the thread is after more of another log than before.
+    fn known_in_all(&self) -> u64 {
+        let slots = 1..=HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        slots.fold(0, |sum, slot| sum.wrapping_add(self.known[slot].get()))
     }
 
     /// Writes a snapshot to the start of a chunk: what a reader must know that has nothing of what
