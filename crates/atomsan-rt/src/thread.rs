@@ -26,6 +26,7 @@ mod again;
 mod append;
 mod filter;
 mod frames;
+mod hidden;
 mod origins;
 mod rewind;
 mod settled;
@@ -150,6 +151,8 @@ pub(crate) struct Thread {
     pub(crate) history: History,
     /// The own word when what is logged was last to be logged again ([`stretch`]).
     stretch: Cell<u64>,
+    /// Which atomic loads mean nothing.
+    hidden: hidden::Places,
     /// The position at which the log may start again.
     due: Cell<u64>,
     /// The first frames do not lie where the thread's first fields do, in the lower bits of their addresses (see
@@ -379,6 +382,7 @@ impl Thread {
         rewind::forget_edges();
         self.links.start_over();
         self.position.forget_calls();
+        self.hidden.clear();
         self.logged.set(0);
         self.is_not_ready();
         self.next_epoch();

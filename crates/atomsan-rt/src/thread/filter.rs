@@ -40,8 +40,7 @@ impl Thread {
     pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
         let last = self.settled.filter.0[(granule >> 3) % FILTER].get();
         let wanted = (granule as u64) << 8 | bytes;
-        last.state == self.stretch_key() ^ word
-            && last.bytes & (!0xff | bytes) == wanted
+        last.state == self.stretch_key() ^ word && last.bytes & (!0xff | bytes) == wanted
     }
 
     /// The same; from now on it has.
@@ -52,10 +51,7 @@ impl Thread {
         }
         let entry = &self.settled.filter.0[(granule >> 3) % FILTER];
         let last = entry.get();
-        let (state, wanted) = (
-            self.stretch_key() ^ word,
-            (granule as u64) << 8 | bytes,
-        );
+        let (state, wanted) = (self.stretch_key() ^ word, (granule as u64) << 8 | bytes);
         let same = last.state == state && last.bytes & !0xff == wanted & !0xff;
         entry.set(Entry {
             bytes: if same { last.bytes | bytes } else { wanted },
