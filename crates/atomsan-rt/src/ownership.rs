@@ -191,6 +191,12 @@ pub(crate) fn next_epoch(mine: u64) -> u64 {
     }
 }
 
+/// How many epochs one is after another.
+#[inline(always)]
+pub(crate) fn epochs_since(start: u32, epoch: u32) -> u32 {
+    epoch.wrapping_sub(start) & (EPOCH >> EPOCH.trailing_zeros()) as u32
+}
+
 /// The epoch in a word of an owner's.
 #[inline(always)]
 pub(crate) fn epoch_of(word: u64) -> u32 {
@@ -234,6 +240,17 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
     (word ^ thread.mine.get()) & mask == 0
 }
 
+/// Which bytes of a granule that the thread owns need not be logged again, as its word says.
+#[inline(always)]
+fn logged_before(thread: &Thread, word: u64) -> u64 {
+    let is_logged = if word & SHARED == 0 {
+        thread.is_in_stretch(word)
+    } else {
+        (word ^ thread.mine.get()) & EPOCH == 0
+    };
+    if is_logged { word & BYTES } else { 0 }
+}
+
 /// A plain access, if it is of one granule that the thread owns and only has to be written down; whether
 /// it was.
 #[inline(always)]
@@ -255,11 +272,13 @@ pub(crate) fn logs_quickly(
         return false;
     }
     let logged = logging(bytes(address, size), write);
-    let next = if difference & EPOCH == 0 {
-        word | logged
-    } else {
-        owned(thread, word & STATE) | word & SHARED | logged
-    };
+    let (before, is_private) = (logged_before(thread, word), word & SHARED == 0);
+    let next = owned(thread, word & STATE) | word & SHARED | before | logged;
+    if before & logged == logged && is_private {
+        // The hooks see to it from now on.
+        shadow.store(next, Ordering::Release);
+        return true;
+    }
     let kind = if write { Kind::Write } else { Kind::Read };
     let first = first_word(kind, size as u8, address as u64);
     thread.append_at_once(false, [first, second_word(0, pc)], || {
@@ -490,11 +509,11 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
             return Known::Logged;
         }
         if word & ATOMIC == 0 {
-            return Known::Owned(if difference & EPOCH != 0 {
-                owned(thread, word & STATE) | word & SHARED | logged
-            } else {
-                word | logged
-            });
+            let before = logged_before(thread, word);
+            if before & to_log == to_log && to_log != 0 {
+                return Known::Logged;
+            }
+            return Known::Owned(owned(thread, word & STATE) | word & SHARED | before | logged);
         }
     } else if word & STATE == READ_SHARED
         && !write
@@ -591,7 +610,11 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             }
             thread.taken.set((address, word, next));
             let is_own = next & EXCLUSIVE != 0 && is_left_out(next);
-            return (!is_own).then(|| taken(thread, word));
+            let detail = taken(thread, word);
+            if detail != 0 {
+                thread.start_stretch();
+            }
+            return (!is_own).then_some(detail);
         }
     }
 }

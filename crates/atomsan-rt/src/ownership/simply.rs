@@ -69,9 +69,13 @@ pub(super) fn takes_and_logs(
     let detail = if own { 0 } else { TAKEN };
     thread.append_at_once(next & SHARED != 0, [first, second_word(detail, pc)], || {
         let next = next | before | logged;
-        shadow
+        let taken = shadow
             .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
+            .is_ok();
+        if !own {
+            thread.start_stretch();
+        }
+        taken
     })
 }
 
