@@ -26,10 +26,14 @@ pub(super) struct Cuts {
     barrier: Option<LockId>,
 }
 
-/// Whether an operation means nothing if its place among those of other threads is not known.
-pub(super) fn needs_order(op: Op) -> bool {
-    use Op::{Begin, End, Enter, Exit, Fork, Join};
-    !matches!(op, Enter(_) | Exit(_) | Begin(_) | End | Fork(_) | Join(_))
+/// What is left of an operation if its place among those of other threads is not known.
+pub(super) fn without_order(op: Op) -> Option<Op> {
+    match op {
+        Op::Wait(_) | Op::Arrive(_) => Some(Op::Yield),
+        Op::Enter(_) | Op::Exit(_) | Op::Begin(_) | Op::End => Some(op),
+        Op::Fork(_) | Op::Join(_) | Op::Yield => Some(op),
+        _ => None,
+    }
 }
 
 impl Translator {

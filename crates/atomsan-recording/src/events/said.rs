@@ -43,14 +43,13 @@ impl Translator {
         if self.survey.is_none() {
             thread.sections.step(op);
         }
-        if thread.doubtful && cuts::needs_order(op) {
-            return;
-        }
-        self.batch.events.push(Event {
-            thread: thread.id,
-            site,
-            op,
-        });
+        let thread = thread.id;
+        let left = match self.threads[slot].doubtful {
+            true => cuts::without_order(op),
+            false => Some(op),
+        };
+        let left = left.map(|op| Event { thread, site, op });
+        self.batch.events.extend(left);
     }
 
     /// The thread waits for others: every region that it is in is split here.
