@@ -107,6 +107,13 @@ struct Chunk {
     previous: u64,
 }
 
+impl Chunk {
+    /// Whether it goes on from the chunk at this position; 0 if there is none.
+    fn goes_on_from(&self, last: u64) -> bool {
+        last != 0 && self.previous == last
+    }
+}
+
 /// A piece of a log that is to be part of a recording.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {

@@ -19,6 +19,9 @@
 //! *doubtful*: it comes before the cut, in an order that may not be right, and does not count. So is what is after something
 //! doubtful, up to the cut. Gaps that are before and after each other in that way are passed together.
 //!
+//! Gaps are passed as early as they can be, one after the other, so that there is as little as possible between them, and what has nothing to do with
+//! them is not cut apart.
+//!
 //! Why it is right: let `e` be before `f`, and let both count. If no gap is on the way, the edges say so. If there is one,
 //! `e` came before its cut; and `f` came after it, because otherwise it would have been doubtful. And what has come
 //! before a cut is in order with all that comes after it, so whoever takes the cut for a barrier of all threads knows all
@@ -36,8 +39,8 @@ pub struct Order<'a> {
     slots: Vec<Slot<'a>>,
     /// What is being done, for what is below.
     tasks: Vec<Task>,
-    /// The next slot to follow to its end.
-    next: usize,
+    /// Which slots are followed up to where, when nothing else is to be done, the last one first.
+    plan: Vec<(usize, u64)>,
     /// Whether there is a cut in front of the next record.
     cut: bool,
     last: Last,
@@ -141,10 +144,12 @@ impl<'a> Order<'a> {
             gap: Gap::Unknown,
             doubts: Vec::new(),
         };
+        let ends = (0..slots).rev().map(|slot| (slot, u64::MAX));
+        let gaps = recording.gaps();
         Order {
             slots: (0..slots).map(slot).collect(),
             tasks: Vec::new(),
-            next: 0,
+            plan: ends.chain(gaps.into_iter().rev()).collect(),
             cut: false,
             last: Last::default(),
             edges,
@@ -296,10 +301,9 @@ impl Iterator for Order<'_> {
     fn next(&mut self) -> Option<(usize, Record)> {
         loop {
             match self.tasks.last() {
-                None if self.next == self.slots.len() => return None,
                 None => {
-                    self.follow(self.next, u64::MAX);
-                    self.next += 1;
+                    let (slot, until) = self.plan.pop()?;
+                    self.follow(slot, until);
                 }
                 Some(&Task::Follow(slot, until)) => {
                     if let Some(record) = self.step(slot, until) {

@@ -41,6 +41,23 @@ impl Log<'_> {
 }
 
 impl Recording {
+    /// Where logs go on after gaps, each with its slot, in the order in which they did.
+    pub(crate) fn gaps(&self) -> Vec<(usize, u64)> {
+        let mut gaps = Vec::new();
+        for (slot, chunks) in self.slots.iter().enumerate() {
+            let mut last = 0;
+            for chunk in chunks {
+                if chunk.snapshot > 0 && !chunk.goes_on_from(last) {
+                    gaps.push((slot, chunk.position));
+                }
+                last = chunk.position;
+            }
+        }
+        gaps.retain(|_| self.has_gaps);
+        gaps.sort_by_key(|&(_, position)| position);
+        gaps
+    }
+
     /// Where the last chunk of a slot ends that was begun before a position.
     fn begun(&self, slot: usize, position: u64) -> Option<u64> {
         let chunks = &self.slots[slot];

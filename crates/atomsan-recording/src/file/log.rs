@@ -146,7 +146,7 @@ impl<'a> Log<'a> {
                 self.window = Vec::new();
                 return;
             };
-            let goes_on = self.last != 0 && chunk.previous == self.last;
+            let goes_on = chunk.goes_on_from(self.last);
             let start = chunk.content.start + chunk.snapshot;
             self.shift = chunk.position.wrapping_sub(start);
             self.rest = if goes_on { start } else { chunk.content.start }..chunk.content.end;

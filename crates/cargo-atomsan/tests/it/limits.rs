@@ -156,6 +156,26 @@ fn what_is_forgotten_is_no_mistake() {
     }
 }
 
+/// One thread has much to do alone, and forgets nearly all of it; what others do meanwhile is not forgotten for that,
+/// whether it is a mistake or not.
+#[test]
+fn who_is_busy_does_not_hide_what_others_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let [wrong, right] = ["wrong", "right"].map(|which| {
+        let source = root().join(format!("tests/programs/c/busy-{which}.c"));
+        compile(&directory, which, &source)
+    });
+    for (program, said_of_it) in [(wrong, "lost-update"), (right, "nothing found")] {
+        for _ in 0..3 {
+            let mut run = command();
+            run.args(["run", "--noise", "--memory", "2M"]).arg(&program);
+            let said = stderr(&run.arg("3000").output().unwrap());
+            assert!(said.contains("the oldest were forgotten"), "{said}");
+            assert!(said.contains(said_of_it), "{said}");
+        }
+    }
+}
+
 /// clang does not announce accesses of more than 16 bytes, and the summary says so.
 #[test]
 fn vectors_that_clang_does_not_announce_are_mentioned() {
