@@ -48,9 +48,9 @@ int main(int arguments, char **argument)
     count();
     withdraw(1);
     pthread_barrier_init(&start, NULL, 2);
+    pthread_create(&busy, NULL, counter, NULL);
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, customer, NULL);
-    pthread_create(&busy, NULL, counter, NULL);
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
     pthread_join(busy, NULL);
