@@ -7,7 +7,7 @@ use crate::file::tests::Builder;
 use crate::format::{ADDED, Kind, first_word, second_word};
 use crate::order::Order;
 use crate::symbols::Symbols;
-use atomsan_trace::{LockId, Op, ThreadId};
+use atomsan_trace::{LockId, Op, ThreadId, VarId};
 
 /// The operations of one thread that a recording becomes, calls left out; each record is a kind, a
 /// subject and a program counter.
@@ -152,4 +152,57 @@ fn a_reader_that_takes_itself_back() {
     let lock = LockId(0);
     let read = [Op::AcquireShared(lock), Op::ReleaseShared(lock)];
     assert_eq!(operations_of(&places, &reads), read);
+}
+
+/// What is forgotten is a barrier of all threads, and what is between two parts of it is not spoken of, but for what does
+/// not depend on its place.
+#[test]
+fn what_is_forgotten_is_a_barrier() {
+    let mut builder = Builder::default();
+    let word = |kind, subject| [first_word(kind, 8, subject), second_word(0, 1)];
+    builder.push(0, &[first_word(Kind::ThreadStart, 0, 1), 0, 0, 0]);
+    builder.push(0, &word(Kind::Acquire, 0x2000));
+    builder.push(0, &word(Kind::Write, 0x1000));
+    // After a part of what the other has forgotten, and before another part.
+    builder.push(0, &[first_word(Kind::Edge, 0, 8), 1]);
+    builder.push(0, &word(Kind::Acquire, 0x3000));
+    builder.push(0, &word(Kind::Write, 0x1000));
+    builder.push(0, &word(Kind::Yield, 0));
+    let known = builder.end(0);
+    builder.push(0, &word(Kind::Write, 0x1000));
+    builder.push(0, &word(Kind::Release, 0x3000));
+    builder.push(1, &[first_word(Kind::Continue, 0, 2), 0, 0, 0]);
+    builder.push(1, &[first_word(Kind::Edge, 0, known), 0]);
+    builder.gap(1);
+    builder.push(1, &word(Kind::Read, 0x1000));
+    let recording = builder.build();
+    let places: [(u64, &str, &[&str]); 1] = [(1, "/home/user/main.rs", &["user::main"])];
+    let (symbols, cells) = (Symbols::of_places(&places), Cells::new(&recording));
+    let mut translator = Translator::new(symbols, cells, Options::default());
+    let mut order = Order::new(&recording);
+    while let Some((slot, record)) = order.next() {
+        translator.record_of(&order, slot, &record);
+    }
+    let events = translator.take().events;
+    let said: Vec<_> = events
+        .iter()
+        .map(|event| (event.thread.0, event.op))
+        .collect();
+    let [lock, barrier, other] = [0, 2, 1].map(LockId);
+    let x = VarId(0);
+    let expected = [
+        (0, Op::Acquire(lock)),
+        (0, Op::Write(x)),
+        (0, Op::Release(lock)),
+        (0, Op::Yield),
+        (0, Op::Arrive(barrier)),
+        (0, Op::Leave(barrier)),
+        (1, Op::Leave(barrier)),
+        (0, Op::Acquire(lock)),
+        (0, Op::Acquire(other)),
+        (0, Op::Write(x)),
+        (0, Op::Release(other)),
+        (1, Op::Read(x)),
+    ];
+    assert_eq!(said, expected);
 }
