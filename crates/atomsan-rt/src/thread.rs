@@ -28,6 +28,7 @@ mod filter;
 mod frames;
 mod hidden;
 mod origins;
+mod readers;
 mod rewind;
 mod settled;
 mod stretch;
@@ -151,6 +152,8 @@ pub(crate) struct Thread {
     pub(crate) history: History,
     /// The own word when what is logged was last to be logged again ([`stretch`]).
     stretch: Cell<u64>,
+    /// How likely it is that others will read what this thread reads ([`readers`]).
+    readers: Cell<i32>,
     /// Which atomic loads mean nothing.
     hidden: hidden::Places,
     /// The position at which the log may start again.

@@ -69,13 +69,9 @@ pub(super) fn takes_and_logs(
     let detail = if own { 0 } else { TAKEN };
     thread.append_at_once(next & SHARED != 0, [first, second_word(detail, pc)], || {
         let next = next | before | logged;
-        let taken = shadow
+        shadow
             .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        if !own {
-            thread.start_stretch();
-        }
-        taken
+            .is_ok()
     })
 }
 
@@ -97,7 +93,8 @@ fn next(thread: &Thread, word: u64, write: bool) -> Option<u64> {
                 Some(owned(thread, WRITE_EXCLUSIVE) | word & SHARED)
             } else {
                 let is_after = thread.is_after_epoch(slot, epoch_of(word));
-                is_after.then(|| owned(thread, state) | SHARED)
+                let is_shared = !write && thread.expects_readers();
+                (is_after && !is_shared).then(|| owned(thread, state) | SHARED)
             }
         }
         _ => None,

@@ -4,14 +4,14 @@
 //! is. A single run looks for cycles of transactions, and for these an access that its transaction has
 //! made before is nothing new while nobody else has accessed the granule in between: not behind a
 //! lock or an atomic operation either. A *stretch* is what lies between the beginning of a
-//! transaction, the edges that come into it, and what it takes from others. Those end a stretch, because who is
-//! to blame for a cycle depends on whether an edge leaves a transaction before another one comes in: what leaves
-//! it from behind the one that came in must be in the log behind it.
+//! transaction and the edges that come into it. Those end a stretch, because who is to blame for a cycle depends
+//! on whether an edge leaves a transaction before another one comes in: what leaves it from behind the
+//! one that came in must be in the log behind it. (The engines' tests have that as a property of random
+//! traces, `stretches.rs`, with an example of what goes wrong otherwise.)
 //!
-//! A stretch is told by the thread's own word at its beginning. Of a granule that only its owner has ever
-//! accessed, the shadow word says by its epoch whether it was in the stretch; of a granule without an owner,
-//! the [filter](super::filter) says so, and its word is another one if somebody has written to it. A granule
-//! that goes from owner to owner is logged once an epoch.
+//! A stretch is told by the thread's own word at its beginning. The shadow word of a granule says by its epoch
+//! whether its owner has accessed it in the stretch; of a granule without an owner the
+//! [filter](super::filter) says so, and its word is another one if somebody has written to it.
 
 use super::Thread;
 use crate::{ownership, platform};
