@@ -79,7 +79,7 @@ pub(crate) fn renewed() -> (u64, u64) {
 }
 
 /// What a small block of memory is.
-const SMALL: usize = 512;
+const SMALL: usize = 128 << 10;
 
 /// How often a thread lets others run before it takes a lock over.
 const PATIENCE: u32 = 100_000;
@@ -191,10 +191,15 @@ pub(crate) fn next_epoch(mine: u64) -> u64 {
     }
 }
 
-/// How many epochs one is after another.
+/// How many epochs a word is after a thread's own word, in units that only compare.
 #[inline(always)]
-pub(crate) fn epochs_since(start: u32, epoch: u32) -> u32 {
-    epoch.wrapping_sub(start) & (EPOCH >> EPOCH.trailing_zeros()) as u32
+pub(crate) fn since(own: u64, word: u64) -> u64 {
+    (word | BYTES).wrapping_sub(own) & EPOCH
+}
+
+/// So many epochs, as [`since`] counts them.
+pub(crate) const fn epochs(count: u64) -> u64 {
+    count << EPOCH.trailing_zeros()
 }
 
 /// The epoch in a word of an owner's.
@@ -243,7 +248,8 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
 /// Which bytes of a granule that the thread owns need not be logged again, as its word says.
 #[inline(always)]
 fn logged_before(thread: &Thread, word: u64) -> u64 {
-    let is_logged = if word & SHARED == 0 {
+    // Outside of regions, it may matter where something is accessed that others access too.
+    let is_logged = if word & SHARED == 0 || thread.is_inside() {
         thread.is_in_stretch(word)
     } else {
         (word ^ thread.mine.get()) & EPOCH == 0
@@ -269,12 +275,12 @@ pub(crate) fn logs_quickly(
     let difference = word ^ thread.mine.get();
     let state = if write { STATE } else { EXCLUSIVE };
     if difference & (state | SLOT | ATOMIC) != 0 || word & SHARED != 0 && !thread.is_inside() {
-        return false;
+        return !write && word & STATE == READ_SHARED && reads(thread, address, size, word, pc);
     }
     let logged = logging(bytes(address, size), write);
-    let (before, is_private) = (logged_before(thread, word), word & SHARED == 0);
+    let before = logged_before(thread, word);
     let next = owned(thread, word & STATE) | word & SHARED | before | logged;
-    if before & logged == logged && is_private {
+    if before & logged == logged {
         // The hooks see to it from now on.
         shadow.store(next, Ordering::Release);
         return true;
@@ -283,6 +289,20 @@ pub(crate) fn logs_quickly(
     let first = first_word(kind, size as u8, address as u64);
     thread.append_at_once(false, [first, second_word(0, pc)], || {
         shadow.store(next, Ordering::Release);
+        true
+    })
+}
+
+/// A read of a granule that has no owner, if it only has to be written down; whether it was.
+#[inline(always)]
+fn reads(thread: &Thread, address: usize, size: usize, word: u64, pc: u64) -> bool {
+    if is_order_only() || !thread.is_after(slot_of(word), word & POSITION) {
+        return false;
+    }
+    let first = first_word(Kind::Read, size as u8, address as u64);
+    thread.append_at_once(true, [first, second_word(TAKEN, pc)], || {
+        thread.see(address);
+        thread.note_read(address & !7, word, bytes(address, size));
         true
     })
 }
@@ -314,11 +334,7 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
             }
         }
         Known::After => {
-            let note = || {
-                thread.see(address);
-                !thread.filter(address & !7, word, bytes(address, size))
-            };
-            if !thread.append_at_once(true, [first, second_word(TAKEN, pc)], note) {
+            if !reads(thread, address, size, word, pc) {
                 take(thread, address, size, write, pc);
             }
         }
@@ -610,11 +626,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             }
             thread.taken.set((address, word, next));
             let is_own = next & EXCLUSIVE != 0 && is_left_out(next);
-            let detail = taken(thread, word);
-            if detail != 0 {
-                thread.start_stretch();
-            }
-            return (!is_own).then_some(detail);
+            return (!is_own).then(|| taken(thread, word));
         }
     }
 }
@@ -653,10 +665,12 @@ pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
 /// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
 /// thread to thread without being seen; so the thread orders itself after those that gave it back.
 ///
-/// In a first run, a small block belongs to the thread that asked for it from the start: it is about
-/// to write to it. Of a large one it may use nothing, or only a part.
+/// Where the program knows its transactions, a small block belongs to the thread that asked for it from the
+/// start: it is about to write to it. Of a large one it may use nothing, or only a part. What it does there in
+/// the same [stretch](crate::thread) is logged already, so to speak: nobody else can get at the block before
+/// the thread has told where it is, and that is an access of its own, which comes after all of these.
 pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
-    if len > SMALL || !is_order_only() {
+    if len > SMALL || !thread.is_tabled() {
         return shadow::each_known(address, len, |shadow| {
             order_after(thread, address, shadow.load(Ordering::Relaxed), false);
             shadow.store(0, Ordering::Relaxed);
@@ -668,7 +682,7 @@ pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
         if word != 0 && (word ^ thread.mine.get()) & owned_by_others != 0 {
             order_after(thread, address, word, false);
         }
-        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
+        shadow.store(owned(thread, WRITE_EXCLUSIVE) | BYTES, Ordering::Relaxed);
     });
 }
 

@@ -444,7 +444,7 @@ impl Thread {
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
         platform::set_owner_word(word);
-        if !self.tabled.get() {
+        if !self.tabled.get() || self.is_long_stretch() {
             self.start_stretch();
         }
     }

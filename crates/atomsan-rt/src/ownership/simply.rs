@@ -69,13 +69,9 @@ pub(super) fn takes_and_logs(
     let detail = if own { 0 } else { TAKEN };
     thread.append_at_once(next & SHARED != 0, [first, second_word(detail, pc)], || {
         let next = next | before | logged;
-        let taken = shadow
+        shadow
             .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok();
-        if !own {
-            thread.start_stretch();
-        }
-        taken
+            .is_ok()
     })
 }
 

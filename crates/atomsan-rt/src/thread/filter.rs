@@ -10,7 +10,7 @@ use super::Thread;
 use core::cell::Cell;
 
 /// How many granules are remembered.
-pub(crate) const FILTER: usize = 1 << 15;
+pub(crate) const FILTER: usize = 1 << 16;
 
 /// The granule, and in its lower bits which of its bytes; and the state. The hooks rely on the order.
 #[derive(Clone, Copy, PartialEq)]
@@ -46,9 +46,16 @@ impl Thread {
     /// The same; from now on it has.
     #[inline(always)]
     pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
-        if self.is_filtered(granule, word, bytes) {
-            return true;
+        let known = self.is_filtered(granule, word, bytes);
+        if !known {
+            self.note_read(granule, word, bytes);
         }
+        known
+    }
+
+    /// From now on, this stretch has logged a read of these bytes.
+    #[inline(always)]
+    pub(crate) fn note_read(&self, granule: usize, word: u64, bytes: u64) {
         let entry = &self.settled.filter.0[(granule >> 3) % FILTER];
         let last = entry.get();
         let (state, wanted) = (self.stretch_key() ^ word, (granule as u64) << 8 | bytes);
@@ -57,6 +64,5 @@ impl Thread {
             bytes: if same { last.bytes | bytes } else { wanted },
             state,
         });
-        false
     }
 }

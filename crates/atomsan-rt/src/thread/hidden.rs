@@ -48,7 +48,7 @@ impl Thread {
         let known = place.get();
         let times = if known & LOW == pc { known >> 48 } else { 0 };
         if times < OFTEN {
-            place.set(pc | (times + 1) * ONCE);
+            place.set(pc | ((times + 1) * ONCE));
             return false;
         }
         let answer = self.work(|| self.position.ask_place(pc)).flatten();

@@ -4,21 +4,21 @@
 //! is. A single run looks for cycles of transactions, and for these an access that its transaction has
 //! made before is nothing new while nobody else has accessed the granule in between: not behind a
 //! lock or an atomic operation either. A *stretch* is what lies between the beginning of a
-//! transaction, the edges that come into it, and what it takes from others. Those end a stretch, because who is
-//! to blame for a cycle depends on whether an edge leaves a transaction before another one comes in: what leaves
-//! it from behind the one that came in must be in the log behind it.
+//! transaction and the edges that come into it. Those end a stretch, because who is to blame for a cycle depends
+//! on whether an edge leaves a transaction before another one comes in: what leaves it from behind the
+//! one that came in must be in the log behind it. (The engines' tests have that as a property of random
+//! traces, `stretches.rs`, with an example of what goes wrong otherwise.)
 //!
-//! A stretch is told by the thread's own word at its beginning. Of a granule that only its owner has ever
-//! accessed, the shadow word says by its epoch whether it was in the stretch; of a granule without an owner,
-//! the [filter](super::filter) says so, and its word is another one if somebody has written to it. A granule
-//! that goes from owner to owner is logged once an epoch.
+//! A stretch is told by the thread's own word at its beginning. The shadow word of a granule says by its epoch
+//! whether its owner has accessed it in the stretch; of a granule without an owner the
+//! [filter](super::filter) says so, and its word is another one if somebody has written to it.
 
 use super::Thread;
 use crate::{ownership, platform};
 
-/// How many epochs of a stretch count at most. Epochs come again, and a word that has not been touched for a whole
-/// round must not seem to be one of the stretch.
-const EPOCHS: u32 = 1 << 16;
+/// How many epochs a stretch has at most. Epochs come again, and a word that has not been touched for a whole
+/// round should not seem to be one of the stretch.
+const LONG: u64 = ownership::epochs(1 << 16);
 
 /// The thread's own word at the beginning of a stretch times this is what the shadow word of a granule is mixed
 /// with in the filter.
@@ -43,8 +43,13 @@ impl Thread {
     /// Whether a word of the thread's own is from this stretch.
     #[inline(always)]
     pub(crate) fn is_in_stretch(&self, word: u64) -> bool {
-        let start = ownership::epoch_of(self.stretch.get());
-        let since = |word: u64| ownership::epochs_since(start, ownership::epoch_of(word));
-        since(word) <= since(self.mine.get()).min(EPOCHS)
+        let start = self.stretch.get();
+        ownership::since(start, word) <= ownership::since(start, self.mine.get())
+    }
+
+    /// Whether it is time for another one.
+    #[inline(always)]
+    pub(super) fn is_long_stretch(&self) -> bool {
+        ownership::since(self.stretch.get(), self.mine.get()) > LONG
     }
 }
