@@ -262,13 +262,11 @@ impl Translator {
         let lock = record.subject;
         match step {
             // The first operation is on the lock itself; others may be on what threads wait in.
-            Step::Lock(change) => {
-                if self.threads[slot].acquiring.is_none() {
-                    if change == Change::Acquire {
-                        self.take_to_wait(slot, site, record);
-                    }
-                    self.threads[slot].acquiring = Some((lock, site, change));
+            Step::Lock(change) if self.threads[slot].acquiring.is_none() => {
+                if change == Change::Acquire {
+                    self.take_to_wait(slot, site, record);
                 }
+                self.threads[slot].acquiring = Some((lock, site, change));
             }
             Step::TryLock(change) if record.kind == Kind::AtomicRmw => {
                 self.change(slot, site, lock, change);
