@@ -5,6 +5,7 @@
 //! which function is its entry point, the program knows by itself. Names are numbers to it.
 
 use crate::format::{answer, call, inlined};
+use crate::models;
 use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
 use atomsan_trace::Spec;
@@ -198,6 +199,10 @@ impl Answers {
             if is_closure(name) {
                 said |= answer::CLOSURE;
             }
+        }
+        let loads_nothing = |frame: &Frame| models::loads_nothing(&frame.function);
+        if function == call::PLACE && place.iter().any(loads_nothing) {
+            said |= answer::NOTHING;
         }
         let functions = self.inlined(from);
         let mut names = 0;

@@ -345,6 +345,15 @@ pub fn family(function: &str) -> Option<Family> {
         .map(|&(_, family)| family)
 }
 
+/// Whether what a function loads atomically means nothing, whoever has called it: a lock is taken by
+/// changing its word.
+pub fn loads_nothing(function: &str) -> bool {
+    matches!(
+        family(function),
+        Some(Family::FutexMutex | Family::FutexRwLock)
+    )
+}
+
 impl Family {
     /// Whether it is a part of Rust's standard library that means something.
     pub fn is_of_std(self) -> bool {

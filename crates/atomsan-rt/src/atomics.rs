@@ -172,6 +172,10 @@ fn perform<V: Value, R>(
 }
 
 unsafe extern "C-unwind" fn load<V: Value>(at: *mut V, _order: i32, pc: u64) -> V {
+    if thread::recorded().is_some_and(|thread| thread.means_nothing(pc)) {
+        // SAFETY: the program asks for this very operation.
+        return unsafe { V::load(at) };
+    }
     perform(at, false, pc, || {
         // SAFETY: the program asks for this very operation.
         let value = unsafe { V::load(at) };

@@ -183,6 +183,8 @@ pub mod answer {
     pub const INLINED: u64 = 1 << 6;
     /// The outermost of these is a closure.
     pub const INLINED_CLOSURE: u64 = 1 << 7;
+    /// At this place, an atomic load means nothing.
+    pub const NOTHING: u64 = 1 << 8;
     /// Where the family and the region are.
     pub const FAMILY: u32 = 16;
     /// See [`FAMILY`].

@@ -191,6 +191,12 @@ pub(crate) fn next_epoch(mine: u64) -> u64 {
     }
 }
 
+/// How many epochs one is after another.
+#[inline(always)]
+pub(crate) fn epochs_since(start: u32, epoch: u32) -> u32 {
+    epoch.wrapping_sub(start) & (EPOCH >> EPOCH.trailing_zeros()) as u32
+}
+
 /// The epoch in a word of an owner's.
 #[inline(always)]
 pub(crate) fn epoch_of(word: u64) -> u32 {
@@ -234,6 +240,18 @@ fn is_logged(thread: &Thread, word: u64, write: bool, bytes: u64) -> bool {
     (word ^ thread.mine.get()) & mask == 0
 }
 
+/// Which bytes of a granule that the thread owns need not be logged again, as its word says.
+#[inline(always)]
+fn logged_before(thread: &Thread, word: u64) -> u64 {
+    // Outside of regions, it may matter where something is accessed that others access too.
+    let is_logged = if word & SHARED == 0 || thread.is_inside() {
+        thread.is_in_stretch(word)
+    } else {
+        (word ^ thread.mine.get()) & EPOCH == 0
+    };
+    if is_logged { word & BYTES } else { 0 }
+}
+
 /// A plain access, if it is of one granule that the thread owns and only has to be written down; whether
 /// it was.
 #[inline(always)]
@@ -252,18 +270,34 @@ pub(crate) fn logs_quickly(
     let difference = word ^ thread.mine.get();
     let state = if write { STATE } else { EXCLUSIVE };
     if difference & (state | SLOT | ATOMIC) != 0 || word & SHARED != 0 && !thread.is_inside() {
-        return false;
+        return !write && word & STATE == READ_SHARED && reads(thread, address, size, word, pc);
     }
     let logged = logging(bytes(address, size), write);
-    let next = if difference & EPOCH == 0 {
-        word | logged
-    } else {
-        owned(thread, word & STATE) | word & SHARED | logged
-    };
+    let before = logged_before(thread, word);
+    let next = owned(thread, word & STATE) | word & SHARED | before | logged;
+    if before & logged == logged {
+        // The hooks see to it from now on.
+        shadow.store(next, Ordering::Release);
+        return true;
+    }
     let kind = if write { Kind::Write } else { Kind::Read };
     let first = first_word(kind, size as u8, address as u64);
     thread.append_at_once(false, [first, second_word(0, pc)], || {
         shadow.store(next, Ordering::Release);
+        true
+    })
+}
+
+/// A read of a granule that has no owner, if it only has to be written down; whether it was.
+#[inline(always)]
+fn reads(thread: &Thread, address: usize, size: usize, word: u64, pc: u64) -> bool {
+    if is_order_only() || !thread.is_after(slot_of(word), word & POSITION) {
+        return false;
+    }
+    let first = first_word(Kind::Read, size as u8, address as u64);
+    thread.append_at_once(true, [first, second_word(TAKEN, pc)], || {
+        thread.see(address);
+        thread.note_read(address & !7, word, bytes(address, size));
         true
     })
 }
@@ -295,11 +329,7 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
             }
         }
         Known::After => {
-            let note = || {
-                thread.see(address);
-                !thread.filter(address & !7, word, bytes(address, size))
-            };
-            if !thread.append_at_once(true, [first, second_word(TAKEN, pc)], note) {
+            if !reads(thread, address, size, word, pc) {
                 take(thread, address, size, write, pc);
             }
         }
@@ -490,11 +520,11 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
             return Known::Logged;
         }
         if word & ATOMIC == 0 {
-            return Known::Owned(if difference & EPOCH != 0 {
-                owned(thread, word & STATE) | word & SHARED | logged
-            } else {
-                word | logged
-            });
+            let before = logged_before(thread, word);
+            if before & to_log == to_log && to_log != 0 {
+                return Known::Logged;
+            }
+            return Known::Owned(owned(thread, word & STATE) | word & SHARED | before | logged);
         }
     } else if word & STATE == READ_SHARED
         && !write
@@ -553,12 +583,13 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 }
             }
             READ_EXCLUSIVE if !write => {
+                thread.meets_reader();
                 let next = read_shared(thread, word);
                 thread.see(address);
                 next
             }
             // The last writer may hold the lock again, together with others.
-            WRITE_EXCLUSIVE if !write && bytes == 0 => {
+            WRITE_EXCLUSIVE if !write && (bytes == 0 || thread.expects_readers()) => {
                 let next = read_shared(thread, word);
                 thread.see(address);
                 next
@@ -654,7 +685,10 @@ pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
 /// that was.
 fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
     match word & STATE {
-        READ_SHARED if write => thread.after_readers(address),
+        READ_SHARED if write => {
+            thread.writes_shared();
+            thread.after_readers(address);
+        }
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}

@@ -287,7 +287,7 @@ pub(crate) fn exit_process(status: i32) -> ! {
     }
 }
 
-// Five thread-local words in the initial-exec model: their distance from the thread pointer is a
+// Six thread-local words in the initial-exec model: their distance from the thread pointer is a
 // constant of the process, found in the GOT. `thread_local!` in a shared library would call
 // `__tls_get_addr` on every hook, which doubles what a hook costs.
 global_asm!(
@@ -296,11 +296,12 @@ global_asm!(
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 40",
+    ".size atomsan_thread, 48",
     "atomsan_thread:",
     ".quad 0",
     ".quad {unowned}",
     ".quad {nobody}",
+    ".quad -1",
     ".quad -1",
     ".quad -1",
     ".popsection",
@@ -377,6 +378,22 @@ pub(crate) fn set_renewed_words(writes: u64, reads: u64) {
             out(reg) _,
             in(reg) writes,
             in(reg) reads,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Sets the sixth thread-local word: what the states of the filter are mixed with (see
+/// `thread::stretch`).
+#[inline(always)]
+pub(crate) fn set_stretch_word(key: u64) {
+    // SAFETY: writes the word that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 40], {1}",
+            out(reg) _,
+            in(reg) key,
             options(nostack, preserves_flags),
         );
     }

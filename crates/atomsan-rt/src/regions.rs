@@ -101,6 +101,11 @@ impl Position {
         self.passed.iter().for_each(|place| place.set(0));
     }
 
+    /// What is said of a place at which nothing is called.
+    pub(crate) fn ask_place(&self, pc: u64) -> Option<u64> {
+        self.recent.ask(pc, PLACE).map(|(_, said)| said)
+    }
+
     /// Whether there is an entry point.
     #[inline(always)]
     fn has_entry(&self) -> bool {

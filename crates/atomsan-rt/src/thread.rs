@@ -26,12 +26,15 @@ mod again;
 mod append;
 mod filter;
 mod frames;
+mod hidden;
 mod origins;
+mod readers;
 mod rewind;
 mod settled;
+mod stretch;
 mod turns;
 
-pub(crate) use filter::{FILTER, MIXER};
+pub(crate) use filter::FILTER;
 pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
@@ -147,6 +150,12 @@ pub(crate) struct Thread {
     settled: Settled,
     /// The last transactions.
     pub(crate) history: History,
+    /// The own word when what is logged was last to be logged again ([`stretch`]).
+    stretch: Cell<u64>,
+    /// How likely it is that others will read what this thread reads ([`readers`]).
+    readers: Cell<i32>,
+    /// Which atomic loads mean nothing.
+    hidden: hidden::Places,
     /// The position at which the log may start again.
     due: Cell<u64>,
     /// The first frames do not lie where the thread's first fields do, in the lower bits of their addresses (see
@@ -306,6 +315,7 @@ impl Thread {
     pub(crate) fn resume(&self) {
         platform::set_thread_word(core::ptr::from_ref(self) as usize, Some(&self.settled));
         platform::set_owner_word(self.mine.get());
+        platform::set_stretch_word(self.stretch_key());
         let (writes, reads) = ownership::renewed();
         platform::set_renewed_words(writes, reads);
     }
@@ -375,6 +385,7 @@ impl Thread {
         rewind::forget_edges();
         self.links.start_over();
         self.position.forget_calls();
+        self.hidden.clear();
         self.logged.set(0);
         self.is_not_ready();
         self.next_epoch();
@@ -430,6 +441,7 @@ impl Thread {
     pub(crate) fn start_epoch(&self) -> u32 {
         self.used.set(false);
         self.set_mine(ownership::next_epoch(self.mine.get()));
+        self.start_stretch();
         ownership::epoch_of(self.mine.get())
     }
 
@@ -437,6 +449,9 @@ impl Thread {
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
         platform::set_owner_word(word);
+        if !self.tabled.get() {
+            self.start_stretch();
+        }
     }
 
     /// The thread's number in this process.

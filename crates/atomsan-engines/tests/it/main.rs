@@ -22,4 +22,5 @@ mod reduction;
 mod rules;
 mod serializability;
 mod sets;
+mod stretches;
 mod trace;

@@ -180,6 +180,7 @@ impl Thread {
             }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
             self.next_epoch();
+            self.start_stretch();
         }
     }
 

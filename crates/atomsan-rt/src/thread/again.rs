@@ -80,6 +80,7 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         if ends_region {
+            self.end_turn();
             start::noise(0);
         }
         true

@@ -2,7 +2,7 @@
 //! for who has read which of its bytes, so each thread remembers that by itself, for as many granules as
 //! there is room for. One that shares its place with another one is logged more often.
 //!
-//! An entry counts for one shadow word and one epoch, both of which are in its *state*. So a granule that
+//! An entry counts for one shadow word and one [stretch](super::stretch), both of which are in its *state*. So a granule that
 //! an entry counts for is one that the thread was after when it was logged, and still is: the hooks
 //! need to look at nothing else.
 
@@ -26,9 +26,6 @@ pub(crate) struct Filter([Cell<Entry>; FILTER]);
 // SAFETY: a thread's filter is used by that thread alone, and nobody's is never written.
 unsafe impl Sync for Filter {}
 
-/// The thread's own word times this is what the shadow word of a granule is mixed with.
-pub(crate) const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
-
 impl Filter {
     /// The filter of nobody.
     pub(crate) const fn nothing() -> Filter {
@@ -37,33 +34,35 @@ impl Filter {
 }
 
 impl Thread {
-    /// Whether this epoch has already logged a read of these bytes of a granule that has no
+    /// Whether this stretch has already logged a read of these bytes of a granule that has no
     /// owner.
     #[inline(always)]
     pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
         let last = self.settled.filter.0[(granule >> 3) % FILTER].get();
         let wanted = (granule as u64) << 8 | bytes;
-        last.state == self.mine.get().wrapping_mul(MIXER) ^ word
-            && last.bytes & (!0xff | bytes) == wanted
+        last.state == self.stretch_key() ^ word && last.bytes & (!0xff | bytes) == wanted
     }
 
     /// The same; from now on it has.
     #[inline(always)]
     pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
-        if self.is_filtered(granule, word, bytes) {
-            return true;
+        let known = self.is_filtered(granule, word, bytes);
+        if !known {
+            self.note_read(granule, word, bytes);
         }
+        known
+    }
+
+    /// From now on, this stretch has logged a read of these bytes.
+    #[inline(always)]
+    pub(crate) fn note_read(&self, granule: usize, word: u64, bytes: u64) {
         let entry = &self.settled.filter.0[(granule >> 3) % FILTER];
         let last = entry.get();
-        let (state, wanted) = (
-            self.mine.get().wrapping_mul(MIXER) ^ word,
-            (granule as u64) << 8 | bytes,
-        );
+        let (state, wanted) = (self.stretch_key() ^ word, (granule as u64) << 8 | bytes);
         let same = last.state == state && last.bytes & !0xff == wanted & !0xff;
         entry.set(Entry {
             bytes: if same { last.bytes | bytes } else { wanted },
             state,
         });
-        false
     }
 }

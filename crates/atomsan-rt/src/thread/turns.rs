@@ -6,6 +6,9 @@
 //! operations on shared words that nobody else has changed in between. After some of these in a row the
 //! thread yields the processor; more and more of them, as long as nobody comes, so that a thread that is
 //! simply alone pays next to nothing.
+//!
+//! Who yields in the middle of a region may hold a lock that others then wait for, and lets them into the region,
+//! which has to be checked then. So a thread that is in one goes on until it is over, if that is soon.
 
 use super::Thread;
 use crate::platform;
@@ -13,6 +16,8 @@ use crate::platform;
 /// How many atomic operations a thread makes without meeting anybody before it yields, at first and at most.
 const FEW: u32 = 64;
 const MANY: u32 = 1 << 13;
+/// How many more it makes to come to the end of a region.
+const MORE: u32 = 256;
 
 /// How long a thread has been without others. All-zero memory is a valid one.
 #[derive(Clone, Copy)]
@@ -41,11 +46,13 @@ impl Thread {
         });
     }
 
-    /// Lets others run, if the thread has been alone for long. To be called when it holds nothing of ours.
+    /// Lets others run, if the thread has been alone for long. To be called where a region ends and behind atomic
+    /// operations, when it holds nothing of ours.
     #[inline(always)]
     pub(crate) fn end_turn(&self) {
         let Turns { alone, patience } = self.turns.get();
-        if alone >= FEW << patience {
+        let enough = FEW << patience;
+        if alone >= enough && (alone >= enough + MORE || !self.position.is_in_region()) {
             self.turns.set(Turns {
                 alone: 0,
                 patience: (patience + 1).min(MANY.ilog2() - FEW.ilog2()),

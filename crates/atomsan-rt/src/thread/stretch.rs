@@ -1,0 +1,50 @@
+//! Stretches: how long it adds nothing to say again what is in the log.
+//!
+//! In a recording of everything that is an epoch, because it matters to some engines under which locks an access
+//! is. A single run looks for cycles of transactions, and for these an access that its transaction has
+//! made before is nothing new while nobody else has accessed the granule in between: not behind a
+//! lock or an atomic operation either. A *stretch* is what lies between the beginning of a
+//! transaction and the edges that come into it. Those end a stretch, because who is to blame for a cycle depends
+//! on whether an edge leaves a transaction before another one comes in: what leaves it from behind the
+//! one that came in must be in the log behind it. (The engines' tests have that as a property of random
+//! traces, `stretches.rs`, with an example of what goes wrong otherwise.)
+//!
+//! A stretch is told by the thread's own word at its beginning. The shadow word of a granule says by its epoch
+//! whether its owner has accessed it in the stretch; of a granule without an owner the
+//! [filter](super::filter) says so, and its word is another one if somebody has written to it.
+
+use super::Thread;
+use crate::{ownership, platform};
+
+/// How many epochs of a stretch count at most. Epochs come again, and a word that has not been touched for a whole
+/// round must not seem to be one of the stretch.
+const EPOCHS: u32 = 1 << 16;
+
+/// The thread's own word at the beginning of a stretch times this is what the shadow word of a granule is mixed
+/// with in the filter.
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Thread {
+    /// Another stretch begins, with what is accessed next.
+    #[inline(always)]
+    pub(crate) fn start_stretch(&self) {
+        let mine = self.mine.get();
+        if self.stretch.replace(mine) != mine {
+            platform::set_stretch_word(self.stretch_key());
+        }
+    }
+
+    /// What the filter's states are mixed with.
+    #[inline(always)]
+    pub(super) fn stretch_key(&self) -> u64 {
+        self.stretch.get().wrapping_mul(MIXER)
+    }
+
+    /// Whether a word of the thread's own is from this stretch.
+    #[inline(always)]
+    pub(crate) fn is_in_stretch(&self, word: u64) -> bool {
+        let start = ownership::epoch_of(self.stretch.get());
+        let since = |word: u64| ownership::epochs_since(start, ownership::epoch_of(word));
+        since(word) <= since(self.mine.get()).min(EPOCHS)
+    }
+}
