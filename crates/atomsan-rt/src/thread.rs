@@ -433,6 +433,9 @@ impl Thread {
         if self.used.get() {
             self.used.set(false);
             self.set_mine(ownership::next_epoch(self.mine.get()));
+            if !self.tabled.get() && self.excess.get() == 0 {
+                self.room.set(self.limit());
+            }
         }
     }
 
