@@ -140,6 +140,7 @@ pub(crate) struct Thread {
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
     turns: Cell<turns::Turns>,
+    found: turns::Found,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
     /// Positions that this thread is after, by slot; it is always after itself.
