@@ -191,10 +191,15 @@ pub(crate) fn next_epoch(mine: u64) -> u64 {
     }
 }
 
-/// How many epochs one is after another.
+/// How many epochs a word is after a thread's own word, in units that only compare.
 #[inline(always)]
-pub(crate) fn epochs_since(start: u32, epoch: u32) -> u32 {
-    epoch.wrapping_sub(start) & (EPOCH >> EPOCH.trailing_zeros()) as u32
+pub(crate) fn since(own: u64, word: u64) -> u64 {
+    (word | BYTES).wrapping_sub(own) & EPOCH
+}
+
+/// So many epochs, as [`since`] counts them.
+pub(crate) const fn epochs(count: u64) -> u64 {
+    count << EPOCH.trailing_zeros()
 }
 
 /// The epoch in a word of an owner's.
@@ -583,13 +588,12 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 }
             }
             READ_EXCLUSIVE if !write => {
-                thread.meets_reader();
                 let next = read_shared(thread, word);
                 thread.see(address);
                 next
             }
             // The last writer may hold the lock again, together with others.
-            WRITE_EXCLUSIVE if !write && (bytes == 0 || thread.expects_readers()) => {
+            WRITE_EXCLUSIVE if !write && bytes == 0 => {
                 let next = read_shared(thread, word);
                 thread.see(address);
                 next
@@ -685,10 +689,7 @@ pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
 /// that was.
 fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
     match word & STATE {
-        READ_SHARED if write => {
-            thread.writes_shared();
-            thread.after_readers(address);
-        }
+        READ_SHARED if write => thread.after_readers(address),
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}

@@ -28,7 +28,6 @@ mod filter;
 mod frames;
 mod hidden;
 mod origins;
-mod readers;
 mod rewind;
 mod settled;
 mod stretch;
@@ -153,8 +152,6 @@ pub(crate) struct Thread {
     pub(crate) history: History,
     /// The own word when what is logged was last to be logged again ([`stretch`]).
     stretch: Cell<u64>,
-    /// How likely it is that others will read what this thread reads ([`readers`]).
-    readers: Cell<i32>,
     /// Which atomic loads mean nothing.
     hidden: hidden::Places,
     /// The position at which the log may start again.
@@ -453,7 +450,7 @@ impl Thread {
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
         platform::set_owner_word(word);
-        if !self.tabled.get() {
+        if !self.tabled.get() || self.is_long_stretch() {
             self.start_stretch();
         }
     }

@@ -93,8 +93,7 @@ fn next(thread: &Thread, word: u64, write: bool) -> Option<u64> {
                 Some(owned(thread, WRITE_EXCLUSIVE) | word & SHARED)
             } else {
                 let is_after = thread.is_after_epoch(slot, epoch_of(word));
-                let is_shared = !write && thread.expects_readers();
-                (is_after && !is_shared).then(|| owned(thread, state) | SHARED)
+                is_after.then(|| owned(thread, state) | SHARED)
             }
         }
         _ => None,

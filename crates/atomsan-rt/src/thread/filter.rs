@@ -10,7 +10,7 @@ use super::Thread;
 use core::cell::Cell;
 
 /// How many granules are remembered.
-pub(crate) const FILTER: usize = 1 << 15;
+pub(crate) const FILTER: usize = 1 << 16;
 
 /// The granule, and in its lower bits which of its bytes; and the state. The hooks rely on the order.
 #[derive(Clone, Copy, PartialEq)]

@@ -16,9 +16,9 @@
 use super::Thread;
 use crate::{ownership, platform};
 
-/// How many epochs of a stretch count at most. Epochs come again, and a word that has not been touched for a whole
-/// round must not seem to be one of the stretch.
-const EPOCHS: u32 = 1 << 16;
+/// How many epochs a stretch has at most. Epochs come again, and a word that has not been touched for a whole
+/// round should not seem to be one of the stretch.
+const LONG: u64 = ownership::epochs(1 << 16);
 
 /// The thread's own word at the beginning of a stretch times this is what the shadow word of a granule is mixed
 /// with in the filter.
@@ -43,8 +43,13 @@ impl Thread {
     /// Whether a word of the thread's own is from this stretch.
     #[inline(always)]
     pub(crate) fn is_in_stretch(&self, word: u64) -> bool {
-        let start = ownership::epoch_of(self.stretch.get());
-        let since = |word: u64| ownership::epochs_since(start, ownership::epoch_of(word));
-        since(word) <= since(self.mine.get()).min(EPOCHS)
+        let start = self.stretch.get();
+        ownership::since(start, word) <= ownership::since(start, self.mine.get())
+    }
+
+    /// Whether it is time for another one.
+    #[inline(always)]
+    pub(super) fn is_long_stretch(&self) -> bool {
+        ownership::since(self.stretch.get(), self.mine.get()) > LONG
     }
 }
