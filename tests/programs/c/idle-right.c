@@ -47,7 +47,7 @@ static int join(void)
     return now;
 }
 
-static int add_up(void)
+__attribute__((noinline)) static int add_up(void)
 {
     start(3);
     /* Long enough for the others. */

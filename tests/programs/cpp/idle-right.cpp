@@ -41,7 +41,7 @@ public:
         }
     }
 
-    int add_up()
+    __attribute__((noinline)) int add_up()
     {
         start(3);
         // Long enough for the others.

@@ -23,7 +23,7 @@ static void *worker(void *unused)
         pthread_cond_broadcast(&changed);
     }
     pthread_mutex_unlock(&lock);
-    return NULL;
+    return nullptr;
 }
 
 static void join(void)
@@ -42,7 +42,7 @@ static void add(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void add_another(void)
+__attribute__((noinline)) static void add_another(void)
 {
     join();
     add();
@@ -53,7 +53,7 @@ int main(void)
     pthread_t threads[2];
 
     for (int i = 0; i < 2; i++)
-        pthread_create(&threads[i], NULL, worker, NULL);
+        pthread_create(&threads[i], nullptr, worker, nullptr);
     for (int i = 0; i < 5; i++) {
         /* Long enough for the others. */
         for (volatile long j = 0; j < 20000000; j++)
@@ -66,6 +66,6 @@ int main(void)
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     for (int i = 0; i < 2; i++)
-        pthread_join(threads[i], NULL);
+        pthread_join(threads[i], nullptr);
     return done != 5;
 }
