@@ -79,7 +79,7 @@ pub(crate) fn renewed() -> (u64, u64) {
 }
 
 /// What a small block of memory is.
-const SMALL: usize = 512;
+const SMALL: usize = 128 << 10;
 
 /// How often a thread lets others run before it takes a lock over.
 const PATIENCE: u32 = 100_000;
@@ -665,10 +665,12 @@ pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
 /// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
 /// thread to thread without being seen; so the thread orders itself after those that gave it back.
 ///
-/// In a first run, a small block belongs to the thread that asked for it from the start: it is about
-/// to write to it. Of a large one it may use nothing, or only a part.
+/// Where the program knows its transactions, a small block belongs to the thread that asked for it from the
+/// start: it is about to write to it. Of a large one it may use nothing, or only a part. What it does there in
+/// the same [stretch](crate::thread) is logged already, so to speak: nobody else can get at the block before
+/// the thread has told where it is, and that is an access of its own, which comes after all of these.
 pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
-    if len > SMALL || !is_order_only() {
+    if len > SMALL || !thread.is_tabled() {
         return shadow::each_known(address, len, |shadow| {
             order_after(thread, address, shadow.load(Ordering::Relaxed), false);
             shadow.store(0, Ordering::Relaxed);
@@ -680,7 +682,7 @@ pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
         if word != 0 && (word ^ thread.mine.get()) & owned_by_others != 0 {
             order_after(thread, address, word, false);
         }
-        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
+        shadow.store(owned(thread, WRITE_EXCLUSIVE) | BYTES, Ordering::Relaxed);
     });
 }
 
