@@ -53,7 +53,7 @@ use sections::Sections;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 pub use stream::Stream;
-use waits::{Taken, Waits};
+use waits::{Awaited, Taken, Waits};
 
 type FxMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
@@ -175,6 +175,8 @@ struct Thread {
     doubtful: bool,
     /// In the first pass: the locks that it holds, and what it has done under them, the latest last.
     taken: Vec<Taken>,
+    /// In the second pass: what it has seen where it only waits.
+    awaited: Awaited,
     /// The threads it has started that end before a scope does, each with the number of
     /// functions that it was in.
     scoped: Vec<(usize, u64)>,

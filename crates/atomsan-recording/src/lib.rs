@@ -25,6 +25,7 @@
 pub mod answers;
 pub mod atomics;
 pub mod cells;
+mod code;
 #[cfg(test)]
 mod damage;
 pub mod events;

@@ -79,7 +79,7 @@ pub enum Change {
 
 /// The path of a function, as the tables have it: without the `<` of Rust's `<T as Trait>::f`, and
 /// without what C++ writes around it (`void ns::f<int>(int) const` is `ns::f`).
-fn path(function: &str) -> &str {
+pub(crate) fn path(function: &str) -> &str {
     if function.starts_with('<') {
         return function.trim_start_matches('<');
     }

@@ -4,6 +4,7 @@
 //! symbols. Each program counter is looked up once. A file that is gone or has no debug
 //! information costs names, not events.
 
+use crate::code::Code;
 use crate::file::Recording;
 use crate::types::{Local, TypeId, Types};
 use crate::units::ToolUnits;
@@ -36,6 +37,7 @@ struct Module {
     lines: OnceCell<Option<addr2line::Loader>>,
     image: OnceCell<Image>,
     tools: OnceCell<ToolUnits>,
+    code: OnceCell<Code>,
     statics: OnceCell<Vec<Static>>,
     types: OnceCell<Option<Types>>,
     /// The locals of functions, by an address in them.
@@ -108,6 +110,7 @@ impl Symbols {
                     lines: OnceCell::new(),
                     image: OnceCell::new(),
                     tools: OnceCell::new(),
+                    code: OnceCell::new(),
                     statics: OnceCell::new(),
                     types: OnceCell::new(),
                     locals: RefCell::default(),
@@ -163,6 +166,20 @@ impl Symbols {
                     module.tools().contains(address)
                 }
             })
+    }
+
+    /// Where those calls return to that wait with a lock, in the function that a return address is in.
+    pub(crate) fn waits(&self, pc: u64) -> Vec<u64> {
+        let waits = || {
+            let pc = pc.checked_sub(1)?;
+            let mut modules = self.modules.iter();
+            let module = modules.find(|module| module.range.contains(&pc))?;
+            let (start, base) = (module.range.start, module.image().base);
+            let code = module.code.get_or_init(|| Code::read(&module.path));
+            let waits = code.waits(&module.path, pc - start + base).into_iter();
+            Some(waits.map(|after| after - base + start).collect())
+        };
+        waits().unwrap_or_default()
     }
 
     fn look_up(&self, pc: u64) -> Option<Vec<Frame>> {
@@ -504,7 +521,7 @@ fn as_written(name: &str) -> &str {
     }
 }
 
-fn demangle(name: &str) -> String {
+pub(crate) fn demangle(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 

@@ -30,7 +30,7 @@ impl Rank {
         match finding.anomaly {
             _ if !blamed_region || same_place => Rank::Low,
             Anomaly::LostUpdate | Anomaly::IntermediateState | Anomaly::Overwritten
-                if looked_again(finding, names) =>
+                if looked_again(finding, names).is_some() =>
             {
                 Rank::Medium
             }
@@ -82,16 +82,15 @@ fn is_atomic(finding: &Finding) -> bool {
 }
 
 /// Whether the culprit's last step is part of a second update, or a write after a second look, or part of
-/// such a look (a table that makes room for what may be inserted): nothing is known to be lost then.
-pub(crate) fn looked_again(finding: &Finding, names: &Names) -> bool {
+/// such a look (a table that makes room for what may be inserted): nothing is known to be lost then. Returns the place
+/// of that look, if it was one.
+pub(crate) fn looked_again(finding: &Finding, names: &Names) -> Option<SiteId> {
     let own = finding.witness.iter().rfind(|step| step.participant == 0);
-    let Some(site) = own.map(|step| step.event.site) else {
-        return false;
-    };
-    let after_look = |site: SiteId| names.site(site).and_then(|site| site.looked_again);
-    after_look(site).is_some()
-        || names
-            .sites()
-            .iter()
-            .any(|other| other.looked_again == Some(site))
+    let site = own?.event.site;
+    let after_look = names.site(site).and_then(|site| site.looked_again);
+    after_look.or_else(|| {
+        let mut sites = names.sites().iter();
+        let is_look = sites.any(|other| other.looked_again == Some(site));
+        is_look.then_some(site)
+    })
 }

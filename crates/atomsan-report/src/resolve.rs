@@ -207,12 +207,18 @@ pub fn resolve(finding: &Finding, names: &Names, stacks: &Stacks) -> Report {
 /// What else there is to say.
 fn notes(finding: &Finding, names: &Names) -> Vec<String> {
     let mut notes = finding.notes.clone();
-    if finding.anomaly == Anomaly::LostUpdate && rank::looked_again(finding, names) {
-        notes.push(
-            "the critical section of the write looks again before it writes: right, if only that \
-             look decides"
+    if finding.anomaly == Anomaly::LostUpdate
+        && let Some(look) = rank::looked_again(finding, names)
+    {
+        notes.push(match look {
+            SiteId::UNKNOWN => {
+                "what is written here may not depend on what was read before: right, if it does not"
+                    .to_owned()
+            }
+            _ => "the critical section of the write looks again before it writes: right, if only \
+                  that look decides"
                 .to_owned(),
-        );
+        });
     }
     notes
 }

@@ -102,7 +102,7 @@ pub mod header {
     /// Threads that were started, the first included.
     pub const THREADS: usize = 24;
     /// Events that were recorded and forgotten again, or not recorded at all, because the budget
-    /// was used up.
+    /// was used up. Those that were forgotten are counted by a sample.
     pub const DROPPED: usize = 32;
     /// Threads that were not recorded because all slots were taken.
     pub const UNSEEN_THREADS: usize = 40;

@@ -137,6 +137,7 @@ pub(crate) struct Thread {
     stack_high: Cell<usize>,
     last_load: Cell<LastLoad>,
     turns: Cell<turns::Turns>,
+    found: turns::Found,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
     /// Positions that this thread is after, by slot; it is always after itself.
@@ -428,6 +429,9 @@ impl Thread {
         if self.used.get() {
             self.used.set(false);
             self.set_mine(ownership::next_epoch(self.mine.get()));
+            if !self.tabled.get() && self.excess.get() == 0 {
+                self.room.set(self.limit());
+            }
         }
     }
 

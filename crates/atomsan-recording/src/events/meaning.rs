@@ -111,10 +111,14 @@ impl Translator {
                 Step::Unlock(_) => inner,
                 _ => outer,
             };
+            let lends = step == Step::Unlock(Change::Release) && place.waits;
+            if lends && record.kind != Kind::AtomicLoad {
+                self.note_wait(slot, record.subject, true);
+            }
             self.step(slot, site, record, step);
             // A condition lets go of the lock, and has it again before it returns; it may be
             // handed over without any operation on the lock.
-            if let (Step::Unlock(Change::Release), true) = (step, place.waits) {
+            if lends {
                 self.split(slot, site);
                 self.threads[slot].acquiring = Some((record.subject, site, Change::Acquire));
             }
@@ -250,7 +254,7 @@ impl Translator {
                 return self.change(slot, site, record.subject, Change::ReleaseShared);
             }
             Kind::Wait => {
-                self.note_wait(slot, record.subject);
+                self.note_wait(slot, record.subject, false);
                 Op::Wait(self.lock(record.subject))
             }
             Kind::Woken => Op::Woken(self.lock(record.subject)),
@@ -267,9 +271,11 @@ impl Translator {
         let lock = record.subject;
         match step {
             // The first operation is on the lock itself; others may be on what threads wait in.
-            Step::Lock(change) => {
-                let acquiring = &mut self.threads[slot].acquiring;
-                acquiring.get_or_insert((lock, site, change));
+            Step::Lock(change) if self.threads[slot].acquiring.is_none() => {
+                if change == Change::Acquire {
+                    self.take_to_wait(slot, site, record);
+                }
+                self.threads[slot].acquiring = Some((lock, site, change));
             }
             Step::TryLock(change) if record.kind == Kind::AtomicRmw => {
                 self.change(slot, site, lock, change);

@@ -42,6 +42,7 @@ impl Translator {
         }
         if self.survey.is_none() {
             thread.sections.step(op);
+            thread.awaited.step(op);
         }
         let thread = thread.id;
         let left = match self.threads[slot].doubtful {
@@ -111,12 +112,14 @@ impl Translator {
             let claimed = claims.step(slot, op, site, compares, blind);
             let claimed = claimed.filter(|_| !blind.contains(&var));
             let look = thread.sections.access(op, address, site, checked, takes);
+            let awaited = thread.awaited.access(op).then_some(SiteId::UNKNOWN);
             if !checked {
                 return;
             }
             let decided = thread.decisions.step(op, site, compares);
             let own = owners.is_own(op, value).then_some(SiteId::UNKNOWN);
             looked_again = looked_again.or(look).or(decided).or(claimed).or(own);
+            looked_again = looked_again.or(awaited);
             thread.arrive(batch);
             if op.is_atomic() && thread.touched.len() < TOUCHED {
                 thread.touched.push(var);
@@ -141,7 +144,7 @@ impl Translator {
     /// An operation inside of synchronisation: the word at the address changed.
     pub(super) fn change(&mut self, slot: usize, site: SiteId, address: u64, change: Change) {
         if self.survey.is_some() && change == Change::Release {
-            self.let_go(slot, address);
+            self.let_go(slot, address, Some(site));
         }
         let lock = self.lock(address);
         match change {

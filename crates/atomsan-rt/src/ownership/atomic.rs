@@ -110,7 +110,12 @@ pub(crate) fn atomic<R>(
     };
     thread.next_epoch();
     if is_shared(thread, word) {
-        thread.take_turn(!repeated && taken(thread, word) != 0);
+        let (Outcome::Load(found)
+        | Outcome::Store(found)
+        | Outcome::Rmw(found, ..)
+        | Outcome::Swapped(found, _)
+        | Outcome::Failed(found)) = outcome;
+        thread.take_turn(!repeated && taken(thread, word) != 0, pc, address, found);
     }
     let next = next(thread, wrote);
     if next & STATE == READ_SHARED {

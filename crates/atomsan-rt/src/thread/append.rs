@@ -32,7 +32,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn append_access<const N: usize>(&self, words: [u64; N]) {
         if !self.silent.get() {
-            self.used.set(true);
+            self.use_epoch();
             self.append(words);
         }
     }
@@ -57,7 +57,7 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         let goes_well = first();
         if goes_well {
-            self.used.set(true);
+            self.use_epoch();
             self.log.write(words, || false);
         }
         compiler_fence(Ordering::SeqCst);

@@ -7,7 +7,8 @@
 //!
 //! The hooks do that by themselves ([`crate::hooks`]) while nothing else is to be done: a function
 //! that is entered while the top of the stack is below `room`, and left while it stays above
-//! `floor`. [`Thread::guard`] is what sets these two.
+//! `floor`. [`Thread::guard`] is what sets these two. Where everything is recorded, another function is another epoch, so there is
+//! nothing else to be done only as long as the epoch is unused.
 
 use super::{FRAMES, Frame, Thread};
 use crate::format::{Kind, LOW, first_word, frame_detail, second_word};
@@ -37,7 +38,11 @@ impl Thread {
     /// Says what the hooks may do by themselves.
     pub(super) fn guard(&self) {
         let (inside, excess) = (self.is_inside(), self.excess.get() > 0);
-        let room = if inside && !excess { self.limit() } else { 0 };
+        let unused = !self.tabled.get() && !self.used.get();
+        let room = match (inside || unused) && !excess {
+            true => self.limit(),
+            false => 0,
+        };
         self.room.set(room);
         let outside = self.tabled.get() && !inside;
         self.floor.set(if outside || excess {
@@ -45,6 +50,15 @@ impl Thread {
         } else {
             self.logged_end().max(self.region_floor())
         });
+    }
+
+    /// Something is in the log that belongs to the epoch.
+    #[inline(always)]
+    pub(super) fn use_epoch(&self) {
+        self.used.set(true);
+        if !self.tabled.get() {
+            self.room.set(0);
+        }
     }
 
     /// Enters a function.

@@ -7,11 +7,16 @@
 //! thread yields the processor; more and more of them, as long as nobody comes, so that a thread that is
 //! simply alone pays next to nothing.
 //!
+//! A thread that gets on is not spinning: it finds something that it did not find at the same place of the program the last
+//! time, as one that fills a queue does. If it yielded, then often between two steps for which another one spins, and on a busy machine somebody
+//! else's program would have the processor for long.
+//!
 //! Who yields in the middle of a region may hold a lock that others then wait for, and lets them into the region,
 //! which has to be checked then. So a thread that is in one goes on until it is over, if that is soon.
 
 use super::Thread;
 use crate::platform;
+use core::cell::Cell;
 
 /// How many atomic operations a thread makes without meeting anybody before it yields, at first and at most.
 const FEW: u32 = 64;
@@ -19,30 +24,41 @@ const MANY: u32 = 1 << 13;
 /// How many more it makes to come to the end of a region.
 const MORE: u32 = 256;
 
+/// How many places of the program are remembered, and what tells them apart.
+const PLACES: usize = 64;
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a thread has found at places of the program: the address and the value, mixed. All-zero memory is a valid one.
+pub(super) struct Found([Cell<u64>; PLACES]);
+
+impl Found {
+    /// A value is found at an address; whether that is something else than the last time at the same place.
+    #[inline(always)]
+    fn is_news(&self, pc: u64, address: usize, value: u64) -> bool {
+        let now = (address as u64 ^ pc.rotate_left(32)).wrapping_mul(MIXER) ^ value;
+        let place = pc.wrapping_mul(MIXER) >> (u64::BITS - PLACES.ilog2());
+        self.0[place as usize].replace(now) != now
+    }
+}
+
 /// How long a thread has been without others. All-zero memory is a valid one.
 #[derive(Clone, Copy)]
 pub(super) struct Turns {
-    /// Atomic operations since it met somebody or yielded.
+    /// Atomic operations since it met somebody, found something or yielded.
     alone: u32,
     /// How many there may be, in times of [`FEW`] by powers of two.
     patience: u32,
 }
 
 impl Thread {
-    /// An atomic operation on a word that others use too; whether one of them has had it since.
+    /// An atomic operation on a word that others use too, which has found a value; whether one of them has had it since.
     #[inline(always)]
-    pub(crate) fn take_turn(&self, met: bool) {
+    pub(crate) fn take_turn(&self, met: bool, pc: u64, address: usize, value: u64) {
         let Turns { alone, patience } = self.turns.get();
-        self.turns.set(if met {
-            Turns {
-                alone: 0,
-                patience: 0,
-            }
-        } else {
-            Turns {
-                alone: alone + 1,
-                patience,
-            }
+        let news = self.found.is_news(pc, address, value);
+        self.turns.set(Turns {
+            alone: if met || news { 0 } else { alone + 1 },
+            patience: if met { 0 } else { patience },
         });
     }
 
