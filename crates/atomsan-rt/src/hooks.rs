@@ -262,35 +262,17 @@ exported! {
 }
 
 extern "C-unwind" fn func_exit() {
-    if let Some(thread) = thread::current() {
-        match thread.is_tabled() {
-            true => leave(thread),
-            false => thread.exit(),
-        }
-    }
-}
-
-/// The same where the program knows its regions. What is recorded altogether has no stack frame for that.
-#[inline(never)]
-fn leave(thread: &Thread) {
-    if !thread.exits_again() {
+    if let Some(thread) = thread::current()
+        && !thread.exits_again()
+    {
         thread.exit();
     }
 }
 
 extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
-    if let Some(thread) = thread::current() {
-        match thread.is_tabled() {
-            true => enter(thread, call, function, stack),
-            false => thread.enter(call, function, stack),
-        }
-    }
-}
-
-/// As [`leave`].
-#[inline(never)]
-fn enter(thread: &Thread, call: u64, function: u64, stack: usize) {
-    if !thread.enters_again(call, function, stack) {
+    if let Some(thread) = thread::current()
+        && !thread.enters_again(call, function, stack)
+    {
         thread.enter(call, function, stack);
     }
 }

@@ -335,6 +335,7 @@ impl Thread {
         self.number.set(number);
         // The epoch goes on where the slot's last thread stopped.
         self.set_mine(ownership::owned_by(slot, self.mine.get()));
+        self.start_stretch();
         self.silent.set(start::logs() == start::Logs::Edges);
         self.tabled.set(start::logs() != start::Logs::All);
         self.ignoring.set(0);
@@ -429,6 +430,7 @@ impl Thread {
         if self.used.get() {
             self.used.set(false);
             self.set_mine(ownership::next_epoch(self.mine.get()));
+            self.go_on_in_stretch();
             if !self.tabled.get() && self.excess.get() == 0 {
                 self.room.set(self.limit());
             }
@@ -448,9 +450,6 @@ impl Thread {
     fn set_mine(&self, word: u64) {
         self.mine.set(word);
         platform::set_owner_word(word);
-        if !self.tabled.get() || self.is_long_stretch() {
-            self.start_stretch();
-        }
     }
 
     /// The thread's number in this process.

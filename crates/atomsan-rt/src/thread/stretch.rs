@@ -25,12 +25,21 @@ const LONG: u64 = ownership::epochs(1 << 16);
 const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Thread {
-    /// Another stretch begins, with what is accessed next.
+    /// Another stretch begins, with what is accessed next. Where nothing is logged, there are none.
     #[inline(always)]
     pub(crate) fn start_stretch(&self) {
         let mine = self.mine.get();
-        if self.stretch.replace(mine) != mine {
+        if !self.silent.get() && self.stretch.replace(mine) != mine {
             platform::set_stretch_word(self.stretch_key());
+        }
+    }
+
+    /// Another epoch has begun: it is another stretch too if the transactions are not known, or if this one is long.
+    #[inline(always)]
+    pub(super) fn go_on_in_stretch(&self) {
+        let is_long = || ownership::since(self.stretch.get(), self.mine.get()) > LONG;
+        if !self.tabled.get() || is_long() {
+            self.start_stretch();
         }
     }
 
@@ -45,11 +54,5 @@ impl Thread {
     pub(crate) fn is_in_stretch(&self, word: u64) -> bool {
         let start = self.stretch.get();
         ownership::since(start, word) <= ownership::since(start, self.mine.get())
-    }
-
-    /// Whether it is time for another one.
-    #[inline(always)]
-    pub(super) fn is_long_stretch(&self) -> bool {
-        ownership::since(self.stretch.get(), self.mine.get()) > LONG
     }
 }

@@ -11,8 +11,10 @@
 //! time, as one that fills a queue does. If it yielded, then often between two steps for which another one spins, and on a busy machine somebody
 //! else's program would have the processor for long.
 //!
-//! Who yields in the middle of a region may hold a lock that others then wait for, and lets them into the region,
-//! which has to be checked then. So a thread that is in one goes on until it is over, if that is soon.
+//! Where the program knows its regions, a thread that gets on takes turns as well, between two of them: threads that exchange
+//! something all the time cost each other more than a turn. Who yields in the middle of a region may hold a lock
+//! that others then wait for, and lets them into the region, which has to be checked then. So a thread
+//! that is in one goes on until it is over, if that is soon.
 
 use super::Thread;
 use crate::platform;
@@ -55,9 +57,9 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn take_turn(&self, met: bool, pc: u64, address: usize, value: u64) {
         let Turns { alone, patience } = self.turns.get();
-        let news = self.found.is_news(pc, address, value);
+        let gets_on = || !self.tabled.get() && self.found.is_news(pc, address, value);
         self.turns.set(Turns {
-            alone: if met || news { 0 } else { alone + 1 },
+            alone: if met || gets_on() { 0 } else { alone + 1 },
             patience: if met { 0 } else { patience },
         });
     }
@@ -66,6 +68,13 @@ impl Thread {
     /// operations, when it holds nothing of ours.
     #[inline(always)]
     pub(crate) fn end_turn(&self) {
+        if self.turns.get().alone >= FEW {
+            self.yield_if_due();
+        }
+    }
+
+    #[inline(never)]
+    fn yield_if_due(&self) {
         let Turns { alone, patience } = self.turns.get();
         let enough = FEW << patience;
         if alone >= enough && (alone >= enough + MORE || !self.position.is_in_region()) {
