@@ -236,6 +236,8 @@ pub struct Translator {
     annotations: Annotations,
     /// While a part of a recording is replayed: what has no name.
     unnamed: Option<Vec<Unnamed>>,
+    /// And where a thread has a lock again that it has waited with before.
+    relocked: Positions,
     cuts: Cuts,
     batch: Batch,
 }
@@ -287,6 +289,7 @@ impl Translator {
             findings: Findings::default(),
             annotations,
             unnamed: None,
+            relocked: Positions::default(),
             cuts: Cuts::default(),
             batch: Batch::default(),
         };

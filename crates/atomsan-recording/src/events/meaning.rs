@@ -212,6 +212,9 @@ impl Translator {
             (Some(Family::Opaque), _) => return,
             // So is the lock that is given up while a thread waits, unless it is known to be held.
             (_, Kind::Wait) if !self.holds(slot, record.subject) => return self.split(slot, site),
+            (_, Kind::Woken) if self.relocked.contains(record.position) => {
+                return self.change(slot, site, record.subject, Change::Acquire);
+            }
             (_, Kind::Woken) if !self.holds(slot, record.subject) => return,
             _ => {}
         }

@@ -9,12 +9,14 @@
 use super::Translator;
 use crate::cells::Cells;
 use crate::file::Recording;
+use crate::format::Kind;
 use crate::handover::{HandedOver, Survey};
 use crate::order::Order;
 use crate::positions::Positions;
 use crate::symbols::Symbols;
 use crate::whose::Options;
 use atomsan_trace::Batch;
+use hashbrown::HashMap;
 
 /// An iterator over the events of a recording.
 #[derive(Debug)]
@@ -33,6 +35,26 @@ pub(super) struct Findings {
     pub(super) repeated: Positions,
     /// Positions of frees that are not ordered after a use.
     pub(super) freed_in_use: Positions,
+}
+
+/// Where a thread that has waited has its lock again, and that it had the lock before is not in the recording: it lets go
+/// of it later. A semaphore is nothing to let go of.
+fn relocked(recording: &Recording) -> Positions {
+    let mut relocked = Positions::default();
+    for slot in 0..recording.slots() {
+        let mut waited: HashMap<u64, Option<u64>> = HashMap::new();
+        for record in recording.log(slot) {
+            let lock = record.subject;
+            match record.kind {
+                // Only the first thing that is known of a lock says what was before.
+                Kind::Woken => drop(waited.entry(lock).or_insert(Some(record.position))),
+                Kind::Release => relocked.extend(waited.insert(lock, None).flatten()),
+                Kind::Acquire | Kind::Wait => drop(waited.insert(lock, None)),
+                _ => {}
+            }
+        }
+    }
+    relocked
 }
 
 /// How many events a batch has, more or less.
@@ -131,6 +153,7 @@ impl Translator {
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);
+        self.relocked = relocked(recording);
         self.survey(recording, |_| {});
         self.conclude_survey();
         self.threads.clear();

@@ -8,8 +8,8 @@
 //! simply alone pays next to nothing.
 //!
 //! A thread that gets on is not spinning: it finds something that it did not find at the same place of the program the last
-//! time, as one that fills a queue does. If it yielded, then often between two steps for which another one spins, and on a busy machine somebody
-//! else's program would have the processor for long.
+//! time, as one that fills a queue does. If it yielded as soon, then often between two steps for which another one spins, and on a busy
+//! machine somebody else's program would have the processor for long. So it yields much later.
 //!
 //! Where the program knows its regions, a thread that gets on takes turns as well, between two of them: threads that exchange
 //! something all the time cost each other more than a turn. Who yields in the middle of a region may hold a lock
@@ -23,6 +23,8 @@ use core::cell::Cell;
 /// How many atomic operations a thread makes without meeting anybody before it yields, at first and at most.
 const FEW: u32 = 64;
 const MANY: u32 = 1 << 13;
+/// So many operations by which a thread gets on count for one.
+const GETS_ON: u32 = 16;
 /// How many more it makes to come to the end of a region.
 const MORE: u32 = 256;
 
@@ -46,7 +48,7 @@ impl Found {
 /// How long a thread has been without others. All-zero memory is a valid one.
 #[derive(Clone, Copy)]
 pub(super) struct Turns {
-    /// Atomic operations since it met somebody, found something or yielded.
+    /// Atomic operations since it met somebody or yielded, each [`GETS_ON`] times unless it gets on by them.
     alone: u32,
     /// How many there may be, in times of [`FEW`] by powers of two.
     patience: u32,
@@ -59,7 +61,11 @@ impl Thread {
         let Turns { alone, patience } = self.turns.get();
         let gets_on = || !self.tabled.get() && self.found.is_news(pc, address, value);
         self.turns.set(Turns {
-            alone: if met || gets_on() { 0 } else { alone + 1 },
+            alone: match met {
+                true => 0,
+                false if gets_on() => alone + 1,
+                false => alone + GETS_ON,
+            },
             patience: if met { 0 } else { patience },
         });
     }
@@ -68,7 +74,7 @@ impl Thread {
     /// operations, when it holds nothing of ours.
     #[inline(always)]
     pub(crate) fn end_turn(&self) {
-        if self.turns.get().alone >= FEW {
+        if self.turns.get().alone >= GETS_ON * FEW {
             self.yield_if_due();
         }
     }
@@ -76,8 +82,8 @@ impl Thread {
     #[inline(never)]
     fn yield_if_due(&self) {
         let Turns { alone, patience } = self.turns.get();
-        let enough = FEW << patience;
-        if alone >= enough && (alone >= enough + MORE || !self.position.is_in_region()) {
+        let enough = (GETS_ON * FEW) << patience;
+        if alone >= enough && (alone >= enough + GETS_ON * MORE || !self.position.is_in_region()) {
             self.turns.set(Turns {
                 alone: 0,
                 patience: (patience + 1).min(MANY.ilog2() - FEW.ilog2()),
