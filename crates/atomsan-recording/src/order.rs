@@ -19,6 +19,10 @@
 //! *doubtful*: it comes before the cut, in an order that may not be right, and does not count. So is what is after something
 //! doubtful, up to the cut. Gaps that are before and after each other in that way are passed together.
 //!
+//! That takes about as long as there are gaps and logs, one times the other. If these are too many, nothing counts
+//! that is before the last gap: chunks have their positions in the order in which they were handed out, so whatever is in
+//! a later one happened after all that is forgotten.
+//!
 //! Gaps are passed as early as they can be, one after the other, so that there is as little as possible between them, and what has nothing to do with
 //! them is not cut apart.
 //!
@@ -43,6 +47,10 @@ pub struct Order<'a> {
     plan: Vec<(usize, u64)>,
     /// Whether there is a cut in front of the next record.
     cut: bool,
+    /// How many gaps are open.
+    open: usize,
+    /// If there are too many gaps: the position from which on there are none.
+    since: Option<u64>,
     last: Last,
     edges: Edges,
 }
@@ -58,7 +66,22 @@ struct Slot<'a> {
     /// The gaps that what follows is after, and may be before as well: the slot, and where in this log that
     /// starts.
     doubts: Vec<(usize, u64)>,
+    /// Where that starts, if there are [too many](DOUBTS) gaps to tell them apart: then it ends when all are passed.
+    doubts_all: Option<u64>,
 }
+
+impl Slot<'_> {
+    /// Whether the place of what follows may not be right.
+    fn is_doubtful(&self) -> bool {
+        !self.doubts.is_empty() || self.doubts_all.is_some()
+    }
+}
+
+/// So many gaps times logs are passed one by one.
+const WORK: usize = 20_000;
+
+/// How many gaps are told apart that what follows in a slot may be before and after.
+const DOUBTS: usize = 64;
 
 /// Whether a slot is at a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -143,14 +166,22 @@ impl<'a> Order<'a> {
             done: 0,
             gap: Gap::Unknown,
             doubts: Vec::new(),
+            doubts_all: None,
         };
         let ends = (0..slots).rev().map(|slot| (slot, u64::MAX));
-        let gaps = recording.gaps();
+        let mut gaps = recording.gaps();
+        let last = gaps.iter().map(|&(_, position)| position).max();
+        let since = last.filter(|_| gaps.len() * slots > WORK);
+        if let Some(since) = since {
+            gaps = (0..slots).map(|slot| (slot, since)).collect();
+        }
         Order {
             slots: (0..slots).map(slot).collect(),
             tasks: Vec::new(),
             plan: ends.chain(gaps.into_iter().rev()).collect(),
             cut: false,
+            open: 0,
+            since,
             last: Last::default(),
             edges,
         }
@@ -181,7 +212,9 @@ impl<'a> Order<'a> {
         let at = &self.slots[slot];
         let next = at.log.peek().filter(|next| next.position < until).copied();
         match next {
-            Some(_) if at.log.is_at_gap() && at.gap == Gap::Unknown => self.open(slot),
+            Some(_) if self.since.is_none() && at.log.is_at_gap() && at.gap == Gap::Unknown => {
+                self.open(slot);
+            }
             Some(record) if at.gap != Gap::Open => {
                 if record.kind != Kind::Edge {
                     self.take(slot);
@@ -216,16 +249,23 @@ impl<'a> Order<'a> {
         let Some(other) = self.slots.get(from).filter(|_| from != slot) else {
             return true;
         };
+        let doubts_all = other.doubts_all.is_some_and(|since| since < position);
+        // Who doubts everything learns nothing.
+        let doubts_already = self.slots[slot].doubts_all.is_some();
         let mut doubts: Vec<usize> = (other.doubts.iter())
-            .filter(|&&(_, since)| since < position)
+            .filter(|&&(_, since)| since < position && !doubts_already)
             .map(|&(gap, _)| gap)
             .collect();
+        if doubts_all {
+            self.doubt_all(slot);
+        }
+        let other = &self.slots[from];
         if position <= other.done {
             self.doubt(slot, &doubts);
             return true;
         }
         let is_open = other.gap == Gap::Open;
-        if other.log.is_at_gap() && other.gap == Gap::Unknown {
+        if self.since.is_none() && other.log.is_at_gap() && other.gap == Gap::Unknown {
             self.open(from);
             return false;
         }
@@ -242,8 +282,22 @@ impl<'a> Order<'a> {
         is_done || is_circle
     }
 
+    /// What follows in a slot may be after a part of any gap.
+    fn doubt_all(&mut self, slot: usize) {
+        let at = &mut self.slots[slot];
+        let since = at.doubts.iter().map(|&(_, since)| since).min();
+        at.doubts_all.get_or_insert(since.unwrap_or(at.done));
+        at.doubts.clear();
+    }
+
     /// What follows in a slot is after a part of these gaps.
     fn doubt(&mut self, slot: usize, gaps: &[usize]) {
+        if self.slots[slot].doubts_all.is_some() {
+            return;
+        }
+        if self.slots[slot].doubts.len() + gaps.len() > DOUBTS {
+            return self.doubt_all(slot);
+        }
         let Slot { doubts, done, .. } = &mut self.slots[slot];
         for &gap in gaps {
             if doubts.iter().all(|&(other, _)| other != gap) {
@@ -256,6 +310,7 @@ impl<'a> Order<'a> {
     fn open(&mut self, slot: usize) {
         let at = &mut self.slots[slot];
         at.gap = Gap::Open;
+        self.open += 1;
         let after = at.log.after_gap();
         self.tasks.push(Task::Pass(slot, after));
     }
@@ -289,8 +344,12 @@ impl<'a> Order<'a> {
         self.tasks.pop();
         self.cut = true;
         self.slots[slot].gap = Gap::Passed;
+        self.open = self.open.saturating_sub(1);
         for at in &mut self.slots {
             at.doubts.retain(|&(gap, _)| gap != slot);
+            if self.open == 0 {
+                at.doubts_all = None;
+            }
         }
     }
 }
@@ -309,7 +368,8 @@ impl Iterator for Order<'_> {
                     if let Some(record) = self.step(slot, until) {
                         self.last = Last {
                             cut: std::mem::take(&mut self.cut),
-                            doubtful: !self.slots[slot].doubts.is_empty(),
+                            doubtful: self.slots[slot].is_doubtful()
+                                || self.since.is_some_and(|since| record.position < since),
                         };
                         return Some((slot, record));
                     }
