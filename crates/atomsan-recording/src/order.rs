@@ -47,8 +47,6 @@ pub struct Order<'a> {
     plan: Vec<(usize, u64)>,
     /// Whether there is a cut in front of the next record.
     cut: bool,
-    /// How many gaps are open.
-    open: usize,
     /// If there are too many gaps: the position from which on there are none.
     since: Option<u64>,
     last: Last,
@@ -66,22 +64,10 @@ struct Slot<'a> {
     /// The gaps that what follows is after, and may be before as well: the slot, and where in this log that
     /// starts.
     doubts: Vec<(usize, u64)>,
-    /// Where that starts, if there are [too many](DOUBTS) gaps to tell them apart: then it ends when all are passed.
-    doubts_all: Option<u64>,
-}
-
-impl Slot<'_> {
-    /// Whether the place of what follows may not be right.
-    fn is_doubtful(&self) -> bool {
-        !self.doubts.is_empty() || self.doubts_all.is_some()
-    }
 }
 
 /// So many gaps times logs are passed one by one.
 const WORK: usize = 20_000;
-
-/// How many gaps are told apart that what follows in a slot may be before and after.
-const DOUBTS: usize = 64;
 
 /// Whether a slot is at a gap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,7 +152,6 @@ impl<'a> Order<'a> {
             done: 0,
             gap: Gap::Unknown,
             doubts: Vec::new(),
-            doubts_all: None,
         };
         let ends = (0..slots).rev().map(|slot| (slot, u64::MAX));
         let mut gaps = recording.gaps();
@@ -180,7 +165,6 @@ impl<'a> Order<'a> {
             tasks: Vec::new(),
             plan: ends.chain(gaps.into_iter().rev()).collect(),
             cut: false,
-            open: 0,
             since,
             last: Last::default(),
             edges,
@@ -249,17 +233,10 @@ impl<'a> Order<'a> {
         let Some(other) = self.slots.get(from).filter(|_| from != slot) else {
             return true;
         };
-        let doubts_all = other.doubts_all.is_some_and(|since| since < position);
-        // Who doubts everything learns nothing.
-        let doubts_already = self.slots[slot].doubts_all.is_some();
         let mut doubts: Vec<usize> = (other.doubts.iter())
-            .filter(|&&(_, since)| since < position && !doubts_already)
+            .filter(|&&(_, since)| since < position)
             .map(|&(gap, _)| gap)
             .collect();
-        if doubts_all {
-            self.doubt_all(slot);
-        }
-        let other = &self.slots[from];
         if position <= other.done {
             self.doubt(slot, &doubts);
             return true;
@@ -282,22 +259,8 @@ impl<'a> Order<'a> {
         is_done || is_circle
     }
 
-    /// What follows in a slot may be after a part of any gap.
-    fn doubt_all(&mut self, slot: usize) {
-        let at = &mut self.slots[slot];
-        let since = at.doubts.iter().map(|&(_, since)| since).min();
-        at.doubts_all.get_or_insert(since.unwrap_or(at.done));
-        at.doubts.clear();
-    }
-
     /// What follows in a slot is after a part of these gaps.
     fn doubt(&mut self, slot: usize, gaps: &[usize]) {
-        if self.slots[slot].doubts_all.is_some() {
-            return;
-        }
-        if self.slots[slot].doubts.len() + gaps.len() > DOUBTS {
-            return self.doubt_all(slot);
-        }
         let Slot { doubts, done, .. } = &mut self.slots[slot];
         for &gap in gaps {
             if doubts.iter().all(|&(other, _)| other != gap) {
@@ -310,7 +273,6 @@ impl<'a> Order<'a> {
     fn open(&mut self, slot: usize) {
         let at = &mut self.slots[slot];
         at.gap = Gap::Open;
-        self.open += 1;
         let after = at.log.after_gap();
         self.tasks.push(Task::Pass(slot, after));
     }
@@ -344,12 +306,8 @@ impl<'a> Order<'a> {
         self.tasks.pop();
         self.cut = true;
         self.slots[slot].gap = Gap::Passed;
-        self.open = self.open.saturating_sub(1);
         for at in &mut self.slots {
             at.doubts.retain(|&(gap, _)| gap != slot);
-            if self.open == 0 {
-                at.doubts_all = None;
-            }
         }
     }
 }
@@ -368,7 +326,7 @@ impl Iterator for Order<'_> {
                     if let Some(record) = self.step(slot, until) {
                         self.last = Last {
                             cut: std::mem::take(&mut self.cut),
-                            doubtful: self.slots[slot].is_doubtful()
+                            doubtful: !self.slots[slot].doubts.is_empty()
                                 || self.since.is_some_and(|since| record.position < since),
                         };
                         return Some((slot, record));
