@@ -15,9 +15,11 @@
 //! at once. That moment is a *cut* through all logs: everything that is before anything in the gap comes before the
 //! cut, and everything that is after anything in the gap comes after it.
 //!
-//! Only what is after a part of the gap and before another part of it cannot be on either side. It is
-//! *doubtful*: it comes before the cut, in an order that may not be right, and does not count. So is what is after something
-//! doubtful, up to the cut. Gaps that are before and after each other in that way are passed together.
+//! Only what is after a part of the gap and before another part of it cannot be on either side. If only one log has such
+//! records, as when two threads take turns, all else that is before the gap comes first, and they are
+//! behind a cut of their own. If several have, they are *doubtful*: they come before the cut, in an order that may not
+//! be right, and do not count. So is what is after something doubtful, up to the cut. Gaps that are before and after each
+//! other in that way are passed together.
 //!
 //! That takes about as long as there are gaps and logs, one times the other. If these are too many, nothing counts
 //! that is before the last gap: chunks have their positions in the order in which they were handed out, so whatever is in
@@ -27,12 +29,15 @@
 //! them is not cut apart.
 //!
 //! Why it is right: let `e` be before `f`, and let both count. If no gap is on the way, the edges say so. If there is one,
-//! `e` came before its cut; and `f` came after it, because otherwise it would have been doubtful. And what has come
+//! `e` came before its cut; and `f` came after it, because otherwise it would have been doubtful; or `f` is in the only log
+//! that is between parts of the gap, and `e` in the same one or before the cut that was made for it. And what has come
 //! before a cut is in order with all that comes after it, so whoever takes the cut for a barrier of all threads knows all
 //! of the order that was lost, and more.
 
 #[cfg(test)]
 mod random;
+#[cfg(test)]
+mod tests;
 
 use crate::file::{Log, Record, Recording};
 use crate::format::Kind;
@@ -84,14 +89,26 @@ enum Gap {
 enum Task {
     /// To follow a slot until a position.
     Follow(usize, u64),
-    /// To get everything that is before a slot's gap: up to these positions of others.
-    Pass(usize, Vec<(usize, u64)>),
+    Pass(Pass),
+}
+
+/// To get everything that is before a slot's gap.
+#[derive(Debug)]
+struct Pass {
+    slot: usize,
+    /// The positions of others up to which that is, as far as it has not come.
+    after: Vec<(usize, u64)>,
+    /// How often one of them may still let the others go first.
+    turns: usize,
+    /// Whether only one is left, which is after a part of the gap.
+    alone: bool,
 }
 
 impl Task {
     fn slot(&self) -> usize {
         match *self {
-            Task::Follow(slot, _) | Task::Pass(slot, _) => slot,
+            Task::Follow(slot, _) => slot,
+            Task::Pass(ref pass) => pass.slot,
         }
     }
 }
@@ -247,7 +264,13 @@ impl<'a> Order<'a> {
             return false;
         }
         let in_gap = is_open && position <= other.log.gap_end();
-        doubts.extend(in_gap.then_some(from));
+        if in_gap && !self.is_alone(slot, from) {
+            if self.let_others_go_first(slot, from) {
+                return false;
+            }
+            doubts.push(from);
+        }
+        let other = &self.slots[from];
         let is_done = in_gap || !is_open && other.log.position() >= position;
         let is_busy = is_open || other.followed > 0;
         let is_circle = is_busy && !is_done && !self.pass_later(from, position);
@@ -257,6 +280,42 @@ impl<'a> Order<'a> {
             self.follow(from, position);
         }
         is_done || is_circle
+    }
+
+    /// A slot is after a part of a gap that is being passed. If what is before the gap has come from all other slots,
+    /// there is a cut between that and what follows, and nothing is doubtful.
+    fn is_alone(&mut self, slot: usize, gap: usize) -> bool {
+        let opened = |task: &&mut Task| matches!(task, Task::Pass(pass) if pass.slot == gap);
+        let Some(Task::Pass(pass)) = self.tasks.iter_mut().rfind(opened) else {
+            return false;
+        };
+        let is_alone = pass.after.iter().all(|&(from, _)| from == slot);
+        self.cut |= is_alone && !std::mem::replace(&mut pass.alone, is_alone);
+        is_alone
+    }
+
+    /// If so, what is before the gap may come from others first. Whether that is worth trying.
+    fn let_others_go_first(&mut self, slot: usize, gap: usize) -> bool {
+        let passes = |task: &Task| matches!(task, Task::Pass(_));
+        let last = self.tasks.iter().rposition(passes);
+        let Some(Task::Pass(pass)) = last.map(|last| &mut self.tasks[last]) else {
+            return false;
+        };
+        let is_next = pass.after.last().is_some_and(|&(from, _)| from == slot);
+        if pass.slot != gap || !is_next || pass.turns == 0 {
+            return false;
+        }
+        pass.turns -= 1;
+        pass.after.rotate_right(1);
+        self.drop_from(last.map_or(0, |last| last + 1));
+        true
+    }
+
+    /// What is to be done from a task on will be found out again.
+    fn drop_from(&mut self, task: usize) {
+        for task in self.tasks.drain(task..) {
+            self.slots[task.slot()].followed -= 1;
+        }
     }
 
     /// What follows in a slot is after a part of these gaps.
@@ -274,13 +333,18 @@ impl<'a> Order<'a> {
         let at = &mut self.slots[slot];
         at.gap = Gap::Open;
         let after = at.log.after_gap();
-        self.tasks.push(Task::Pass(slot, after));
+        self.tasks.push(Task::Pass(Pass {
+            slot,
+            turns: after.len(),
+            after,
+            alone: false,
+        }));
     }
 
     /// What is before a gap needs a position of a slot that needs a part of the gap to go on: the slot goes on up to
     /// there, and then the gap is passed. Whether there is such a gap.
     fn pass_later(&mut self, slot: usize, position: u64) -> bool {
-        let passes = |task: &Task| matches!(task, Task::Pass(..));
+        let passes = |task: &Task| matches!(task, Task::Pass(_));
         let is_open = self.slots[slot].gap == Gap::Open;
         let is_own = |task: &Task| task.slot() == slot && passes(task) == is_open;
         let Some(own) = self.tasks.iter().rposition(is_own) else {
@@ -289,10 +353,7 @@ impl<'a> Order<'a> {
         let Some(gap) = self.tasks[own + 1..].iter().rposition(passes) else {
             return false;
         };
-        // What is to be done for the gap is found out again.
-        for task in self.tasks.drain(own + gap + 2..) {
-            self.slots[task.slot()].followed -= 1;
-        }
+        self.drop_from(own + gap + 2);
         let gap = self.tasks.pop();
         let at = own + usize::from(!is_open);
         let follow = Task::Follow(slot, position);
@@ -332,141 +393,20 @@ impl Iterator for Order<'_> {
                         return Some((slot, record));
                     }
                 }
-                Some(Task::Pass(slot, after)) => {
-                    let (slot, next) = (*slot, after.last().copied());
+                Some(Task::Pass(pass)) => {
+                    let (slot, next) = (pass.slot, pass.after.last().copied());
                     match next {
                         None => self.pass(slot),
                         Some((from, position)) => {
                             if self.is_after(slot, from, position)
-                                && let Some(Task::Pass(_, after)) = self.tasks.last_mut()
+                                && let Some(Task::Pass(pass)) = self.tasks.last_mut()
                             {
-                                after.pop();
+                                pass.after.pop();
                             }
                         }
                     }
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::tests::Builder;
-    use crate::format::first_word;
-
-    fn write(builder: &mut Builder, slot: usize, address: u64) {
-        builder.push(slot, &[first_word(Kind::Write, 4, address), 0]);
-    }
-
-    fn edge(builder: &mut Builder, slot: usize, from: usize, position: u64) {
-        builder.push(slot, &[first_word(Kind::Edge, 0, position), from as u64]);
-    }
-
-    fn order(recording: &Recording) -> Vec<(usize, u64)> {
-        Order::new(recording)
-            .map(|(slot, record)| (slot, record.subject))
-            .collect()
-    }
-
-    #[test]
-    fn edges_are_respected() {
-        let mut builder = Builder::default();
-        write(&mut builder, 1, 1);
-        let first = builder.end(1);
-        edge(&mut builder, 2, 1, first);
-        write(&mut builder, 2, 2);
-        let second = builder.end(2);
-        edge(&mut builder, 1, 2, second);
-        write(&mut builder, 1, 3);
-        assert_eq!(order(&builder.build()), [(1, 1), (2, 2), (1, 3)]);
-    }
-
-    /// The writes of a recording in order; behind a cut, after a `|`; `?` if they are doubtful.
-    fn writes(recording: &Recording) -> String {
-        let mut order = Order::new(recording);
-        let mut text = String::new();
-        while let Some((_, record)) = order.next() {
-            if order.is_cut() {
-                text += "| ";
-            }
-            if record.kind == Kind::Write {
-                let doubtful = if order.is_doubtful() { "?" } else { "" };
-                text += &format!("{}{doubtful} ", record.subject);
-            }
-        }
-        text
-    }
-
-    /// `1` is before something that is forgotten, and that before `2`.
-    #[test]
-    fn what_is_before_something_forgotten_comes_first() {
-        let mut builder = Builder::default();
-        edge(&mut builder, 1, 2, 8);
-        write(&mut builder, 1, 2);
-        write(&mut builder, 3, 1);
-        let first = builder.end(3);
-        write(&mut builder, 3, 4);
-        builder.push(2, &[first_word(Kind::Continue, 0, 7), 0, 0, 0]);
-        edge(&mut builder, 2, 3, first);
-        builder.gap(2);
-        write(&mut builder, 2, 3);
-        assert_eq!(writes(&builder.build()), "1 | 2 3 4 ");
-    }
-
-    /// `1` is after a part of what is forgotten and before another part, and `2` is after `1`; `4` is too, but behind the
-    /// gap.
-    #[test]
-    fn what_is_between_parts_of_a_gap_is_doubtful() {
-        let mut builder = Builder::default();
-        write(&mut builder, 1, 3);
-        edge(&mut builder, 1, 2, 8);
-        write(&mut builder, 1, 1);
-        let first = builder.end(1);
-        write(&mut builder, 1, 4);
-        edge(&mut builder, 3, 1, first);
-        write(&mut builder, 3, 2);
-        let second = builder.end(3);
-        write(&mut builder, 3, 6);
-        builder.push(2, &[first_word(Kind::Continue, 0, 7), 0, 0, 0]);
-        edge(&mut builder, 2, 3, second);
-        builder.gap(2);
-        write(&mut builder, 2, 5);
-        assert_eq!(writes(&builder.build()), "3 1? 2? | 4 5 6 ");
-    }
-
-    /// Two logs have forgotten something, one after the other.
-    #[test]
-    fn what_is_between_two_gaps_counts() {
-        let mut builder = Builder::default();
-        write(&mut builder, 1, 1);
-        let first = builder.end(1);
-        edge(&mut builder, 1, 2, 8);
-        write(&mut builder, 1, 2);
-        let second = builder.end(1);
-        edge(&mut builder, 1, 3, 8);
-        write(&mut builder, 1, 3);
-        for (slot, position) in [(2, first), (3, second)] {
-            builder.push(slot, &[first_word(Kind::Continue, 0, 7), 0, 0, 0]);
-            edge(&mut builder, slot, 1, position);
-            builder.gap(slot);
-        }
-        write(&mut builder, 2, 4);
-        write(&mut builder, 3, 5);
-        assert_eq!(writes(&builder.build()), "1 | 2 | 3 4 5 ");
-    }
-
-    #[test]
-    fn circles_and_lost_records_do_not_stop_it() {
-        let mut builder = Builder::default();
-        edge(&mut builder, 1, 2, u64::MAX >> 16);
-        write(&mut builder, 1, 1);
-        edge(&mut builder, 2, 1, u64::MAX >> 16);
-        edge(&mut builder, 2, 99, 5);
-        write(&mut builder, 2, 2);
-        let mut order = order(&builder.build());
-        order.sort();
-        assert_eq!(order, [(1, 1), (2, 2)]);
     }
 }

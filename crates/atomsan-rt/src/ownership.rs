@@ -120,7 +120,8 @@ pub(crate) fn log_no_accesses() {
 }
 
 /// Whether plain accesses to memory that one thread has to itself are left out of the logs: history is
-/// being forgotten anyway, and this part of it says least.
+/// being forgotten anyway, and this part of it says least. Only the first access to what nobody has allocated
+/// is logged nevertheless: it may be the look at a variable that somebody else changes next.
 static SHARED_ONLY: AtomicBool = AtomicBool::new(false);
 
 /// From now on, plain accesses to granules that only one thread has accessed are not logged, and cost
@@ -625,7 +626,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 thread.filter(address & !7, next, bytes);
             }
             thread.taken.set((address, word, next));
-            let is_own = next & EXCLUSIVE != 0 && is_left_out(next);
+            let is_own = next & EXCLUSIVE != 0 && word != 0 && is_left_out(next);
             return (!is_own).then(|| taken(thread, word));
         }
     }
@@ -665,12 +666,12 @@ pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
 /// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
 /// thread to thread without being seen; so the thread orders itself after those that gave it back.
 ///
-/// Where the program knows its transactions, a small block belongs to the thread that asked for it from the
-/// start: it is about to write to it. Of a large one it may use nothing, or only a part. What it does there in
+/// Where the program knows its transactions, or leaves out what one thread has to itself, a small block belongs to
+/// the thread that asked for it from the start: it is about to write to it. Of a large one it may use nothing, or only a part. What it does there in
 /// the same [stretch](crate::thread) is logged already, so to speak: nobody else can get at the block before
 /// the thread has told where it is, and that is an access of its own, which comes after all of these.
 pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
-    if len > SMALL || !thread.is_tabled() {
+    if len > SMALL || !thread.is_tabled() && !SHARED_ONLY.load(Ordering::Relaxed) {
         return shadow::each_known(address, len, |shadow| {
             order_after(thread, address, shadow.load(Ordering::Relaxed), false);
             shadow.store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 // finding: withdraw 43 46
-// Much that is right comes first: a small budget has forgotten it when the mistake is made.
+// Much that is right comes first, and both threads do it: a small budget has forgotten it when the mistake is made.
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -49,6 +49,7 @@ static void withdraw(long amount) {
 static void *first(void *arg) {
     for (long at = 0; at < 40000; at++)
         fill(at);
+    hear(to_first);
     withdraw(1);
     return arg;
 }
@@ -56,6 +57,7 @@ static void *first(void *arg) {
 static void *second(void *arg) {
     for (long at = 0; at < 40000; at++)
         fill(at);
+    tell(to_first);
     hear(to_second);
     set(look() + 1);
     tell(to_first);

@@ -47,11 +47,13 @@ impl Translator {
         for thread in std::mem::take(&mut self.cuts.threads) {
             self.say(thread, Op::Arrive(barrier));
         }
-        for slot in 0..self.threads.len() {
-            let thread = self.threads[slot].id;
+        let mut threads: Vec<ThreadId> = self.threads.iter().map(|thread| thread.id).collect();
+        threads.sort_unstable();
+        threads.dedup();
+        for &thread in &threads {
             self.say(thread, Op::Leave(barrier));
-            self.cuts.threads.push(thread);
         }
+        self.cuts.threads = threads;
     }
 
     /// A thread appears in a log.

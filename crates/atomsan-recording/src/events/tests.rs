@@ -171,8 +171,14 @@ fn what_is_forgotten_is_a_barrier() {
     let known = builder.end(0);
     builder.push(0, &word(Kind::Write, 0x1000));
     builder.push(0, &word(Kind::Release, 0x3000));
+    // So is a third one.
+    builder.push(2, &[first_word(Kind::ThreadStart, 0, 3), 0, 0, 0]);
+    builder.push(2, &[first_word(Kind::Edge, 0, 8), 1]);
+    builder.push(2, &word(Kind::Write, 0x1000));
+    builder.push(0, &[first_word(Kind::Edge, 0, builder.end(2)), 2]);
     builder.push(1, &[first_word(Kind::Continue, 0, 2), 0, 0, 0]);
     builder.push(1, &[first_word(Kind::Edge, 0, known), 0]);
+    builder.push(1, &[first_word(Kind::Edge, 0, builder.end(2)), 2]);
     builder.gap(1);
     builder.push(1, &word(Kind::Read, 0x1000));
     let recording = builder.build();
@@ -188,21 +194,24 @@ fn what_is_forgotten_is_a_barrier() {
         .iter()
         .map(|event| (event.thread.0, event.op))
         .collect();
-    let [lock, barrier, other] = [0, 2, 1].map(LockId);
+    let [lock, barrier, other] = [0, 1, 2].map(LockId);
     let x = VarId(0);
     let expected = [
-        (0, Op::Acquire(lock)),
-        (0, Op::Write(x)),
-        (0, Op::Release(lock)),
-        (0, Op::Yield),
+        (1, Op::Acquire(lock)),
+        (1, Op::Write(x)),
+        // What the others have done comes before the third thread, or so it seems, until that one is needed.
         (0, Op::Arrive(barrier)),
+        (1, Op::Arrive(barrier)),
         (0, Op::Leave(barrier)),
         (1, Op::Leave(barrier)),
-        (0, Op::Acquire(lock)),
-        (0, Op::Acquire(other)),
-        (0, Op::Write(x)),
-        (0, Op::Release(other)),
-        (1, Op::Read(x)),
+        (1, Op::Release(lock)),
+        (1, Op::Yield),
+        (2, Op::Leave(barrier)),
+        (1, Op::Acquire(lock)),
+        (1, Op::Acquire(other)),
+        (1, Op::Write(x)),
+        (1, Op::Release(other)),
+        (2, Op::Read(x)),
     ];
     assert_eq!(said, expected);
 }

@@ -57,7 +57,8 @@ pub(super) fn takes_and_logs(
     if is_order_only() {
         return false;
     }
-    let Some(next) = next(thread, word, write).filter(|&next| !is_left_out(next)) else {
+    let is_logged = |&next: &u64| word == 0 || !is_left_out(next);
+    let Some(next) = next(thread, word, write).filter(is_logged) else {
         return false;
     };
     let own = word == 0 || slot_of(word) == thread.slot.get();
