@@ -19,6 +19,7 @@ use crate::runtime::{self, TARGET};
 use crate::toolchain::Toolchain;
 use crate::{accept, last, output, recorded, refine, report, run, rustc, watch};
 use anyhow::Context as _;
+use clap::Args as _;
 use options::Options;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -145,6 +146,9 @@ Examples:
     ShowEnv(Plain),
 }
 
+/// What cargo or cargo-nextest call as we do.
+const CARGO_TOO: [&str; 4] = ["color", "config", "quiet", "verbose"];
+
 /// What runs programs that are checked then.
 #[derive(Debug, clap::Args)]
 struct Passed {
@@ -170,6 +174,22 @@ struct Plain {
         value_name = "CARGO OPTIONS"
     )]
     arguments: Vec<OsString>,
+}
+
+impl Passed {
+    /// Our options behind one of cargo's would be cargo's, which does not know them.
+    fn refuse_late_options(&self, subcommand: &str) -> Result<(), UsageError> {
+        let ours = Passed::augment_args(clap::Command::new(""));
+        let ours = ours.get_arguments().filter_map(clap::Arg::get_long);
+        let ours: Vec<&str> = ours.filter(|name| !CARGO_TOO.contains(name)).collect();
+        // `run` of nextest is a command.
+        let skip = usize::from(subcommand == "nextest").min(self.arguments.len());
+        options::misplaced(&self.arguments[skip..], &ours).map_or(Ok(()), |name| {
+            Err(UsageError(format!(
+                "--{name} is an option of ours, and comes before those of cargo: `cargo atomsan {subcommand} --{name} …`"
+            )))
+        })
+    }
 }
 
 impl Args {
@@ -240,6 +260,7 @@ pub(crate) fn run(args: &mut Args) -> anyhow::Result<Exit> {
 
 fn checked(subcommand: &str, passed: &Passed) -> anyhow::Result<Exit> {
     passed.recorded.render.refuse_without_file()?;
+    passed.refuse_late_options(subcommand)?;
     let project = Project::find(&passed.arguments)?;
     let sources = project.workspace.sources(&passed.recorded.regions)?;
     let mut command = Command::new(cargo());

@@ -287,12 +287,13 @@ impl Check {
 }
 
 /// `cargo test` for a suite, natively or with us.
-fn command(cargo: &[&OsStr], suite: &Suite, directory: &Path) -> Command {
+fn command(cargo: &[&OsStr], options: &[&OsStr], suite: &Suite, directory: &Path) -> Command {
     let mut command = Command::new(cargo[0]);
     let features = suite.features.iter();
     command
         .args(&cargo[1..])
         .arg("test")
+        .args(options)
         .args(features.map(|feature| format!("--features={feature}")))
         .current_dir(directory)
         .env_remove("CARGO_TARGET_DIR")
@@ -304,7 +305,7 @@ fn command(cargo: &[&OsStr], suite: &Suite, directory: &Path) -> Command {
 
 /// Builds all tests.
 fn build(cargo: &[&OsStr], suite: &Suite, directory: &Path) -> Result<()> {
-    let mut command = command(cargo, suite, directory);
+    let mut command = command(cargo, &[], suite, directory);
     command.args(["--lib", "--tests", "--no-run"]);
     if command.stderr(Stdio::null()).status()?.success() {
         return Ok(());
@@ -322,9 +323,8 @@ fn tests(
 ) -> Result<Outcome> {
     let log = directory.join("tests.log");
     let output = std::fs::File::create(&log)?;
-    let mut command = command(cargo, suite, directory);
+    let mut command = command(cargo, options, suite, directory);
     command
-        .args(options)
         .args(&file.arguments)
         // Only so does the harness say how long each test took.
         .args(["--", "-Zunstable-options", "--report-time"])
@@ -332,7 +332,11 @@ fn tests(
         .stderr(output.try_clone()?)
         .stdout(output);
     let ended = process::run(&mut command, TIMEOUT)?;
-    let mut outcome = read(&file.name, &std::fs::read_to_string(&log)?);
+    let said = std::fs::read_to_string(&log)?;
+    let mut outcome = read(&file.name, &said);
+    if !said.contains("test result:") && ended.in_time {
+        eprintln!("{} {} has no result:\n{said}", suite.package, file.name);
+    }
     if !ended.in_time {
         outcome.late.push(file.name.clone());
     }

@@ -65,6 +65,25 @@ impl Options {
     }
 }
 
+/// One of `ours`, which come first, among the arguments for cargo. What follows the first word that is neither an
+/// option nor its value may be for the program.
+pub(super) fn misplaced<'a>(arguments: &'a [OsString], ours: &[&str]) -> Option<&'a str> {
+    let mut after_option = false;
+    for argument in arguments.iter().take_while(|argument| *argument != "--") {
+        let is_option = argument.as_encoded_bytes().starts_with(b"-");
+        if !is_option && !after_option {
+            return None;
+        }
+        after_option = is_option;
+        let name = argument.to_str().and_then(|text| text.strip_prefix("--"));
+        let name = name.map(|text| text.split_once('=').map_or(text, |(name, _)| name));
+        if let Some(name) = name.filter(|name| ours.contains(name)) {
+            return Some(name);
+        }
+    }
+    None
+}
+
 impl Options {
     /// Where the manifest is that the user has named, or the current directory.
     pub(super) fn directory(&self) -> PathBuf {
@@ -82,6 +101,19 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_that_come_too_late() {
+        let found = |words: &str| {
+            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
+            misplaced(&words, &["memory", "json"]).map(str::to_owned)
+        };
+        assert_eq!(found("--lib --memory 3M"), Some("memory".to_owned()));
+        assert_eq!(found("-F x --memory=3M"), Some("memory".to_owned()));
+        assert_eq!(found("--lib -- --json"), None);
+        assert_eq!(found("program --json"), None);
+        assert_eq!(found("--jsonx memory"), None);
+    }
 
     #[test]
     fn options_of_cargo_and_not_of_the_program() {
