@@ -44,6 +44,7 @@ mod types;
 mod units;
 pub mod vectors;
 pub mod whose;
+mod written;
 
 pub use events::{Events, Origin, Stream, Translator, Unnamed};
 pub use file::Recording;

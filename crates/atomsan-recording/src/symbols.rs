@@ -8,6 +8,7 @@ use crate::code::Code;
 use crate::file::Recording;
 use crate::types::{Local, TypeId, Types};
 use crate::units::ToolUnits;
+use crate::written::written;
 use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
@@ -20,7 +21,7 @@ use std::rc::Rc;
 /// A function and a line in it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Frame {
-    /// The function's full name, demangled.
+    /// The function's full name, demangled, as it is [written].
     pub function: Rc<str>,
     /// The source file, absolute where the compiler said so; empty if unknown.
     pub file: Rc<str>,
@@ -204,7 +205,7 @@ impl Symbols {
                 };
                 let location = frame.location.as_ref();
                 frames.push(Frame {
-                    function: function.into(),
+                    function: written(&function).into(),
                     file: location.and_then(|at| at.file).unwrap_or("").into(),
                     line: location.and_then(|at| at.line).unwrap_or(0),
                     column: location.and_then(|at| at.column).unwrap_or(0),
@@ -213,7 +214,7 @@ impl Symbols {
         }
         if frames.is_empty() {
             frames.push(Frame {
-                function: demangle(lines.find_symbol(address)?).into(),
+                function: written(&demangle(lines.find_symbol(address)?)).into(),
                 file: "".into(),
                 line: 0,
                 column: 0,

@@ -22,13 +22,13 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "promclient_family",
         "prometheus-client",
-        &["Family<S,M,C>::get_or_create"],
+        &["Family::get_or_create"],
         40,
     ),
     bug(
         "lasso_intern",
         "lasso",
-        &["ThreadedRodeo<K,S>::try_get_or_intern"],
+        &["ThreadedRodeo::try_get_or_intern"],
         40,
     ),
     bug(
@@ -43,7 +43,7 @@ pub(super) const BUGS: &[Bug] = &[
     bug(
         "lockapi_remutex",
         "lock_api",
-        &["RawReentrantMutex<R,G>::unlock"],
+        &["RawReentrantMutex::unlock"],
         200,
     ),
     Bug {
@@ -63,9 +63,9 @@ pub(super) const BUGS: &[Bug] = &[
         "tokio_oneshot",
         "tokio",
         &[
-            "oneshot::Receiver<T>::try_recv",
-            "oneshot::Receiver<T>::close",
-            "oneshot::Sender<T>::send",
+            "oneshot::Receiver::try_recv",
+            "oneshot::Receiver::close",
+            "oneshot::Sender::send",
         ],
         200,
     ),
@@ -73,9 +73,9 @@ pub(super) const BUGS: &[Bug] = &[
         "cbc_init",
         "crossbeam-channel",
         &[
-            "list::Channel<T>::start_send",
-            "list::Channel<T>::disconnect_receivers",
-            "list::Channel<T>::discard_all_messages",
+            "list::Channel::start_send",
+            "list::Channel::disconnect_receivers",
+            "list::Channel::discard_all_messages",
         ],
         200,
     ),
@@ -90,7 +90,7 @@ pub(super) const BUGS: &[Bug] = &[
         ..bug(
             "oneshot_drop",
             "oneshot",
-            &["<oneshot::Receiver<T> as core::ops::drop::Drop>::drop"],
+            &["<oneshot::Receiver as core::ops::drop::Drop>::drop"],
             200,
         )
     },

@@ -454,14 +454,46 @@ fn the_nightly_toolchain_too() {
     if !there(Command::new("rustc").arg("+nightly").arg("-V")) {
         return;
     }
-    let project = program(&simple(), &[]);
+    // Their names of generic functions are not the same, but a mistake is written once, and has one name.
+    let program = program(GENERIC, &[]);
     for toolchain in ["nightly", "stable"] {
-        let mut run = atomsan(project.path(), &["cargo", "run"]);
+        let mut run = atomsan(program.path(), &["cargo", "run"]);
         run.env("RUSTUP_TOOLCHAIN", toolchain)
             .env("RUSTC_BOOTSTRAP", "1");
-        found(&says(&mut run));
+        let said = says(&mut run);
+        found(&said);
+        let name = "`bank::Account::withdraw` is not atomic";
+        assert_eq!(said.stderr.matches(name).count(), 1, "{}", said.stderr);
     }
 }
+
+/// A generic function of a generic type that is not atomic, twice.
+const GENERIC: &str = "
+    use std::sync::Mutex;
+
+    struct Account<T>(Mutex<T>);
+
+    impl<T: Copy> Account<T> {
+        fn withdraw<F: Fn(T) -> T>(&self, take: F) {
+            let seen = *self.0.lock().unwrap();
+            *self.0.lock().unwrap() = take(seen);
+        }
+    }
+
+    fn main() {
+        let (small, large) = (Account(Mutex::new(9_000u16)), Account(Mutex::new(9_000u64)));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        small.withdraw(|seen| seen - 1);
+                        large.withdraw(|seen| seen - 1);
+                    }
+                });
+            }
+        });
+    }
+";
 
 #[test]
 fn show_env_makes_a_plain_cargo_instrument() {
