@@ -308,10 +308,10 @@ pub fn attempts(function: &str) -> bool {
 /// Whether a function takes what is in a place, leaves nothing there, and returns what it took.
 pub fn takes(function: &str) -> bool {
     const OF: &[&str] = &[
-        "core::option::Option<",
-        "core::cell::Cell<",
-        "core::cell::RefCell<",
-        "core::cell::once::OnceCell<",
+        "core::option::Option",
+        "core::cell::Cell",
+        "core::cell::RefCell",
+        "core::cell::once::OnceCell",
         "core::mem::",
     ];
     let path = path(function);
