@@ -12,6 +12,7 @@
 
 mod bugs;
 mod drivers;
+mod outcome;
 mod process;
 mod suites;
 

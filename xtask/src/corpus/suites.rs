@@ -5,9 +5,12 @@
 //! they come to everybody. Unit and integration tests are run, examples in the documentation are not.
 //!
 //! One file of tests is run at a time, natively and then with us, each with a time limit of its own: one that
-//! hangs is named, and the others go on.
+//! hangs is named, and the others go on. Tests that spin or measure time take ten times as long as
+//! the last time, or fail, natively too. So a file in which a test ends differently, or takes too long, is run
+//! some more times both ways, and the medians are compared.
 
 use super::bugs::{SUITES, Suite};
+use super::outcome::{Outcome, combined, differences, is_remarkable, slowest};
 use super::{Found, copy, findings, keep, kept, process};
 use crate::Result;
 use std::collections::BTreeMap;
@@ -26,8 +29,8 @@ const HEAD: &str = "\
 const MEMORY: &str = "300M";
 /// How long one file of tests may take, with its check.
 const TIMEOUT: Duration = Duration::from_secs(600);
-/// A test that takes less than so many seconds with us is no reason to complain.
-const SHORT: f64 = 1.0;
+/// How often a file is run, each way, if one of its tests ends differently or takes long.
+const RUNS: usize = 5;
 
 pub(super) fn run(atomsan: &Path, scratch: &Path, names: &[&str]) -> Result<()> {
     let suites: Vec<&Suite> = (SUITES.iter())
@@ -93,31 +96,6 @@ fn fetch(suites: &[&Suite], directory: &Path) -> Result<BTreeMap<String, PathBuf
     Ok(sources)
 }
 
-/// What a run of the tests of some files was like.
-#[derive(Default)]
-struct Outcome {
-    /// How each test ended, by file and name.
-    tests: BTreeMap<String, Test>,
-    /// What the test binaries say they took.
-    seconds: f64,
-    /// The files that were not over in time.
-    late: Vec<String>,
-}
-
-#[derive(Clone, PartialEq, Debug)]
-struct Test {
-    end: String,
-    seconds: f64,
-}
-
-impl Outcome {
-    fn add(&mut self, other: Outcome) {
-        self.tests.extend(other.tests);
-        self.seconds += other.seconds;
-        self.late.extend(other.late);
-    }
-}
-
 fn one(
     atomsan: &Path,
     suite: &Suite,
@@ -136,10 +114,25 @@ fn one(
         let output = directory.join("findings.json");
         let ours = ["--memory", MEMORY, "--json", "-o"].map(OsStr::new);
         let ours = [&ours[..], &[output.as_os_str()]].concat();
-        let without = tests(&["cargo".as_ref()], &[], suite, file, directory)?;
-        let with = tests(&atomsan, &ours, suite, file, directory)?;
+        let (mut without, mut with) = (Vec::new(), Vec::new());
+        while without.len() < RUNS {
+            without.push(tests(&["cargo".as_ref()], &[], suite, file, directory)?);
+            with.push(tests(&atomsan, &ours, suite, file, directory)?);
+            found.extend(findings(&output)?);
+            if with.len() == 1 {
+                check.add(&output)?;
+            }
+            if output.is_file() {
+                std::fs::remove_file(&output)?;
+            }
+            if !is_remarkable(&without[0], &with[0]) {
+                break;
+            }
+        }
+        let runs = without.len();
+        let (without, with) = (combined(without), combined(with));
         eprintln!(
-            "{} {}: {} tests, {:.1} s, with us {:.1} s",
+            "{} {}: {} tests, {:.1} s, with us {:.1} s; {runs} runs",
             suite.package,
             file.name,
             without.tests.len(),
@@ -148,11 +141,6 @@ fn one(
         );
         native.add(without);
         checked.add(with);
-        found.extend(findings(&output)?);
-        check.add(&output)?;
-        if output.is_file() {
-            std::fs::remove_file(&output)?;
-        }
     }
     found.sort_by(|a, b| (&a.rank, &a.function, &a.lines).cmp(&(&b.rank, &b.function, &b.lines)));
     found.dedup_by(|a, b| (&a.rank, &a.function, &a.lines) == (&b.rank, &b.function, &b.lines));
@@ -188,32 +176,6 @@ fn one(
         count("high"),
         count("medium"),
     ))
-}
-
-/// Which tests do not end as they do without us.
-fn differences(native: &Outcome, checked: &Outcome) -> String {
-    let late = (checked.late.iter()).map(|file| format!("{file}: not over in time"));
-    let differ = native.tests.iter().filter_map(|(name, test)| {
-        let now = checked.tests.get(name).map_or("missing", |test| &test.end);
-        (now != test.end).then(|| format!("{name}: {}, {now}", test.end))
-    });
-    let all: Vec<String> = late.chain(differ).collect();
-    match all.as_slice() {
-        [] => "none".to_owned(),
-        all => all.join("; "),
-    }
-}
-
-/// The test that takes longest with us, compared with the time that it takes without us.
-fn slowest(native: &Outcome, checked: &Outcome) -> String {
-    let times = checked.tests.iter().filter_map(|(name, test)| {
-        let without = native.tests.get(name)?.seconds.max(0.001);
-        (test.seconds >= SHORT).then_some((name, test.seconds / without, test.seconds))
-    });
-    let slowest = times.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
-    slowest.map_or("–".to_owned(), |(name, times, seconds)| {
-        format!("{times:.1} × ({seconds:.1} s): {name}")
-    })
 }
 
 /// Makes a copy of a package that can be built by itself.
@@ -333,7 +295,7 @@ fn tests(
         .stdout(output);
     let ended = process::run(&mut command, TIMEOUT)?;
     let said = std::fs::read_to_string(&log)?;
-    let mut outcome = read(&file.name, &said);
+    let mut outcome = Outcome::read(&file.name, &said);
     if !said.contains("test result:") && ended.in_time {
         eprintln!("{} {} has no result:\n{said}", suite.package, file.name);
     }
@@ -343,75 +305,9 @@ fn tests(
     Ok(outcome)
 }
 
-/// What a test binary said.
-fn read(file: &str, log: &str) -> Outcome {
-    let mut outcome = Outcome::default();
-    for line in log.lines() {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let seconds = |word: &str| -> f64 {
-            let number = word.trim_matches(['<', '>', 's']);
-            number.parse().unwrap_or(0.0)
-        };
-        match words.as_slice() {
-            ["test", "result:", .., took] => outcome.seconds += seconds(took),
-            ["test", name, .., end, took] if took.starts_with('<') && line.contains(" ... ") => {
-                let test = Test {
-                    end: (*end).to_owned(),
-                    seconds: seconds(took),
-                };
-                outcome.tests.insert(format!("{file} {name}"), test);
-            }
-            ["test", name, .., end] if line.contains(" ... ") => {
-                let test = Test {
-                    end: (*end).to_owned(),
-                    seconds: 0.0,
-                };
-                outcome.tests.insert(format!("{file} {name}"), test);
-            }
-            _ => {}
-        }
-    }
-    outcome
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_tests_say_is_read_and_compared() {
-        let native = read(
-            "list",
-            "\
-running 4 tests
-test quick ... ok <0.001s>
-test slow - should panic ... ok <0.500s>
-test skipped ... ignored
-test wrong ... FAILED <0.100s>
-test result: FAILED. 2 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.60s
-",
-        );
-        assert_eq!(native.tests.len(), 4);
-        assert_eq!(native.seconds, 0.6);
-        assert_eq!(native.tests["list skipped"].end, "ignored");
-        assert_eq!(differences(&native, &native), "none");
-        assert_eq!(slowest(&native, &native), "–");
-        let mut checked = read(
-            "list",
-            "\
-test quick ... ok <0.900s>
-test slow - should panic ... ok <2.000s>
-test skipped ... ignored
-",
-        );
-        assert_eq!(
-            differences(&native, &checked),
-            "list wrong: FAILED, missing"
-        );
-        assert_eq!(slowest(&native, &checked), "4.0 × (2.0 s): list slow");
-        checked.late.push("list".to_owned());
-        assert!(differences(&native, &checked).starts_with("list: not over in time; "));
-    }
 
     #[test]
     fn a_row_is_renewed_and_the_others_stay() {
