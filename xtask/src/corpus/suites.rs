@@ -118,7 +118,14 @@ fn one(
         while without.len() < RUNS {
             without.push(tests(&["cargo".as_ref()], &[], suite, file, directory)?);
             with.push(tests(&atomsan, &ours, suite, file, directory)?);
-            found.extend(findings(&output)?);
+            let new = findings(&output)?;
+            if new.iter().any(|found| found.rank == "high") {
+                let kept = format!("target/corpus/{}-{}.json", suite.package, file.name);
+                std::fs::create_dir_all("target/corpus")?;
+                std::fs::copy(&output, &kept)?;
+                eprintln!("high findings: `atomsan report {kept}` shows them");
+            }
+            found.extend(new);
             if with.len() == 1 {
                 check.add(&output)?;
             }
