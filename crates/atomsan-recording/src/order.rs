@@ -160,6 +160,11 @@ impl Edges {
 impl<'a> Order<'a> {
     /// The order of a recording.
     pub fn new(recording: &'a Recording) -> Order<'a> {
+        Order::with_limit(recording, WORK)
+    }
+
+    /// The same if so many gaps times logs are passed one by one.
+    fn with_limit(recording: &'a Recording, work: usize) -> Order<'a> {
         let slots = recording.slots();
         let mut edges = Edges::default();
         edges.resize(slots);
@@ -173,7 +178,7 @@ impl<'a> Order<'a> {
         let ends = (0..slots).rev().map(|slot| (slot, u64::MAX));
         let mut gaps = recording.gaps();
         let last = gaps.iter().map(|&(_, position)| position).max();
-        let since = last.filter(|_| gaps.len() * slots > WORK);
+        let since = last.filter(|_| gaps.len() * slots > work);
         if let Some(since) = since {
             gaps = (0..slots).map(|slot| (slot, since)).collect();
         }
