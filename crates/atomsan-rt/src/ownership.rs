@@ -1,18 +1,6 @@
 //! Who owns a granule of memory, and how accesses get their order.
 //!
-//! Each 8 bytes of memory have a shadow word, as in Octet:
-//!
-//! ```text
-//! bits      63–62            61–48   47      46      45–16   15–8      7–0
-//!           2 read-exclusive slot    atomic  shared  epoch   written   seen     bytes logged in that epoch
-//!           3 write-exclusive slot   atomic  shared  epoch   written   seen
-//!           1 read-shared    slot    atomic  position of that slot's log
-//!           0                                                  0 new, 1 locked
-//! ```
-//!
-//! Bytes that were written have been seen. So all that a thread has to know of a word is how it
-//! differs from the word that says "mine, all of it logged" ([`Thread::mine`]): an exclusive or,
-//! and a mask for the kind of access ([`MASKS`]). The hooks do that before anything else.
+//! Each 8 bytes of memory have a shadow [word], as in Octet, which the hooks look at before anything else.
 //!
 //! The owner's accesses go to its own log and synchronise with nobody; if the word says that the
 //! bytes are in the log since the epoch began, there is nothing to do at all. Anybody else first
@@ -42,200 +30,42 @@
 //! (`atomic`) and are changed by compare-exchange only.
 
 mod atomic;
+mod life;
+mod logged;
+mod range;
 mod simply;
+mod word;
 
 pub(crate) use atomic::{Outcome, atomic, take_back, unseen_atomic};
+pub(crate) use life::{give_back, renew};
+#[cfg(test)]
+pub(crate) use logged::log_accesses;
+pub(crate) use logged::{
+    MASKS, is_order_only, log_no_accesses, log_private_accesses, log_shared_accesses_only,
+    masks_offset, renewed,
+};
+pub(crate) use range::access_range;
+pub(crate) use word::{EPOCH, epoch_of, epochs, next_epoch, owned_by, settled, since};
 
 use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
 use crate::thread::Thread;
 use crate::{platform, shadow};
-use core::sync::atomic::{AtomicBool, Ordering};
-
-const LOCKED: u64 = 1;
-const EXCLUSIVE: u64 = 1 << 63;
-const WRITER: u64 = 1 << 62;
-const READ_EXCLUSIVE: u64 = EXCLUSIVE;
-const WRITE_EXCLUSIVE: u64 = EXCLUSIVE | WRITER;
-const READ_SHARED: u64 = 1 << 62;
-const STATE: u64 = 3 << 62;
-const SLOT: u64 = 0x3fff << 48;
-/// The granule holds something that threads synchronise by.
-const ATOMIC: u64 = 1 << 47;
-const POSITION: u64 = ATOMIC - 1;
-const BYTES: u64 = 0xffff;
-/// More than one thread has accessed the granule since it was new.
-const SHARED: u64 = 1 << 46;
-pub(crate) const EPOCH: u64 = POSITION & !BYTES & !SHARED;
-
-/// In which bits the word of a granule may not differ from the thread's own, for a write and for a read, if
-/// nothing is to be done but to renew the epoch. Where accesses are logged, there is always more to do.
-pub(crate) fn renewed() -> (u64, u64) {
-    if is_order_only() {
-        (STATE | SLOT | ATOMIC, EXCLUSIVE | SLOT | ATOMIC)
-    } else {
-        (!0, !0)
-    }
-}
-
-/// What a small block of memory is.
-const SMALL: usize = 128 << 10;
+use core::sync::atomic::Ordering;
+use logged::is_left_out;
+use range::{access_slow, is_settled};
+use word::{
+    ATOMIC, BYTES, EXCLUSIVE, LOCKED, POSITION, READ_EXCLUSIVE, READ_SHARED, SHARED, SLOT, STATE,
+    WRITE_EXCLUSIVE, WRITER, bytes, logging, slot_of,
+};
 
 /// How often a thread lets others run before it takes a lock over.
 const PATIENCE: u32 = 100_000;
-
-/// For the sizes 1, 2, 4 and 8, read and write, and each place in a granule: the bits in which a
-/// shadow word must be like the thread's own for the access to be logged already.
-pub(crate) static MASKS: [AtomicU64; 64] = {
-    let mut masks = [const { AtomicU64::new(0) }; 64];
-    let mut index = 0;
-    while index < 64 {
-        masks[index] = AtomicU64::new(mask(index));
-        index += 1;
-    }
-    masks
-};
-
-const fn mask(index: usize) -> u64 {
-    let (size, write, from) = (1 << (index / 16), index / 8 % 2 == 1, index % 8);
-    let bytes = bytes(from, size);
-    if write {
-        STATE | SLOT | EPOCH | bytes << 8
-    } else {
-        EXCLUSIVE | SLOT | EPOCH | bytes
-    }
-}
-
-/// Whether accesses are left out of the logs, and only make edges: the first of two runs.
-static ORDER_ONLY: AtomicBool = AtomicBool::new(false);
-
-/// From now on, no accesses are logged, and it is enough for one that the word says that the thread
-/// owns the granule and has accessed it in this epoch.
-/// To be called before anything is logged.
-pub(crate) fn log_no_accesses() {
-    ORDER_ONLY.store(true, Ordering::Relaxed);
-    for mask in &MASKS {
-        mask.fetch_and(STATE | SLOT | EPOCH, Ordering::Relaxed);
-    }
-}
-
-/// Whether plain accesses to memory that one thread has to itself are left out of the logs: history is
-/// being forgotten anyway, and this part of it says least. Only the first access to what nobody has allocated
-/// is logged nevertheless: it may be the look at a variable that somebody else changes next.
-static SHARED_ONLY: AtomicBool = AtomicBool::new(false);
-
-/// From now on, plain accesses to granules that only one thread has accessed are not logged, and cost
-/// no more than a look at the word, in whatever epoch.
-pub(crate) fn log_shared_accesses_only() {
-    if SHARED_ONLY.swap(true, Ordering::Relaxed) || is_order_only() {
-        return;
-    }
-    for mask in &MASKS {
-        let state = mask.load(Ordering::Relaxed) & (STATE | SLOT);
-        mask.store(state | SHARED | ATOMIC, Ordering::Relaxed);
-    }
-}
-
-/// Whether an access to a granule with this word is left out, if the thread owns it.
-#[inline(always)]
-fn is_left_out(word: u64) -> bool {
-    word & (SHARED | ATOMIC) == 0 && SHARED_ONLY.load(Ordering::Relaxed)
-}
-
-/// Accesses are logged again.
-#[cfg(test)]
-pub(crate) fn log_accesses() {
-    ORDER_ONLY.store(false, Ordering::Relaxed);
-    log_private_accesses();
-}
-
-/// Accesses to what one thread has to itself are logged again, because it is in another log.
-pub(crate) fn log_private_accesses() {
-    SHARED_ONLY.store(false, Ordering::Relaxed);
-    if !is_order_only() {
-        for (index, shared) in MASKS.iter().enumerate() {
-            shared.store(mask(index), Ordering::Relaxed);
-        }
-    }
-}
-
-/// Whether no accesses are logged.
-#[inline(always)]
-pub(crate) fn is_order_only() -> bool {
-    ORDER_ONLY.load(Ordering::Relaxed)
-}
-
-/// Where the masks for a size and a kind of access start, in bytes.
-pub(crate) const fn masks_offset(size: usize, write: bool) -> usize {
-    8 * (16 * size.trailing_zeros() as usize + 8 * write as usize)
-}
-
-#[inline(always)]
-fn slot_of(word: u64) -> u32 {
-    (word >> 48) as u32 & 0x3fff
-}
-
-/// The own word of a thread that takes a slot, in the epoch that follows the one of `last`.
-pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
-    let word = WRITE_EXCLUSIVE | u64::from(slot) << 48 | last & EPOCH | BYTES;
-    next_epoch(word)
-}
-
-/// The own word of the next epoch. There is no epoch 0.
-#[inline(always)]
-pub(crate) fn next_epoch(mine: u64) -> u64 {
-    let next = mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH;
-    if next & EPOCH == 0 {
-        next | (BYTES + 1)
-    } else {
-        next
-    }
-}
-
-/// How many epochs a word is after a thread's own word, in units that only compare.
-#[inline(always)]
-pub(crate) fn since(own: u64, word: u64) -> u64 {
-    (word | BYTES).wrapping_sub(own) & EPOCH
-}
-
-/// So many epochs, as [`since`] counts them.
-pub(crate) const fn epochs(count: u64) -> u64 {
-    count << EPOCH.trailing_zeros()
-}
-
-/// The epoch in a word of an owner's.
-#[inline(always)]
-pub(crate) fn epoch_of(word: u64) -> u32 {
-    ((word & EPOCH) >> EPOCH.trailing_zeros()) as u32
-}
-
-/// How the words of granules without an owner begin that name a slot, and what those are smaller than
-/// that name a position up to this one; or any, if there is none. Those that atomic operations have
-/// touched are never smaller.
-pub(crate) fn settled(slot: u32, after: Option<u64>) -> (usize, u64) {
-    let beginning = READ_SHARED | u64::from(slot) << 48;
-    let end = after.map_or(ATOMIC, |position| (position + 1).min(ATOMIC));
-    ((beginning >> 48) as usize, beginning + end)
-}
 
 /// The word of a granule that belongs to the thread, with nothing logged.
 #[inline(always)]
 fn owned(thread: &Thread, state: u64) -> u64 {
     thread.mine.get() & (SLOT | EPOCH) | state
-}
-
-/// The bytes of a granule that `size` bytes from `address` on cover; the rest is in the next one.
-#[inline(always)]
-const fn bytes(address: usize, size: usize) -> u64 {
-    let from = address & 7;
-    let size = if size < 8 - from { size } else { 8 - from };
-    ((1 << size) - 1) << from
-}
-
-/// How a word says that these bytes are logged.
-#[inline(always)]
-fn logging(bytes: u64, write: bool) -> u64 {
-    if write { bytes << 8 | bytes } else { bytes }
 }
 
 /// Whether an access is in the log since the epoch began.
@@ -350,23 +180,6 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
     }
 }
 
-/// Whether nothing is to be done for an access to more than one granule, because the thread owns all
-/// of them or may read them, and has logged these bytes if anything is logged.
-#[inline(always)]
-fn is_settled(thread: &Thread, address: usize, size: usize, write: bool) -> bool {
-    let end = address.saturating_add(size);
-    let mut at = address;
-    while at < end {
-        let word = shadow::word(at).load(Ordering::Relaxed);
-        let known = look(thread, at, word, bytes(at, end - at), write);
-        if !matches!(known, Known::Logged) {
-            return false;
-        }
-        at = (at | 7).saturating_add(1);
-    }
-    true
-}
-
 /// An access that is going to be logged tells where the thread is, if it is of something that others
 /// access too: functions that are inlined there may be regions. That comes first, because it may
 /// begin another transaction.
@@ -426,80 +239,6 @@ fn add(thread: &Thread, shadow: &AtomicU64, next: u64, logged: u64, record: [u64
             thread.append_access(record);
         });
     }
-}
-
-#[inline(never)]
-fn access_slow(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {
-    if thread.ignoring.get() > 0 {
-        return;
-    }
-    thread.work(|| {
-        look_where(thread, address, pc);
-        if let Some(detail) = own_range(thread, address, size, write) {
-            let kind = if write { Kind::Write } else { Kind::Read };
-            let first = first_word(kind, size as u8, address as u64);
-            thread.append_access([first, second_word(detail, pc)]);
-        }
-    });
-}
-
-/// A plain access of any size.
-pub(crate) fn access_range(thread: &Thread, address: usize, len: usize, write: bool, pc: u64) {
-    if len == 0 || thread.ignoring.get() > 0 {
-        return;
-    }
-    if len <= 16 {
-        return access(thread, address, len, write, pc);
-    }
-    thread.work(|| {
-        look_where(thread, address, pc);
-        if let Some(detail) = own_range(thread, address, len, write) {
-            let kind = if write {
-                Kind::WriteRange
-            } else {
-                Kind::ReadRange
-            };
-            let first = first_word(kind, 0, address as u64);
-            thread.append_access([first, second_word(detail, pc), len as u64]);
-        }
-    });
-}
-
-/// Owns all granules of a range; if any of its bytes has to be logged, with which detail.
-fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option<u16> {
-    let end = address.saturating_add(len);
-    let (mut at, mut fresh) = (address, None);
-    let all = MASKS[masks_offset(8, write) / 8].load(Ordering::Relaxed);
-    while at < end {
-        if at & 7 == 0 {
-            // Most of a long range is settled like this.
-            let mine = thread.mine.get();
-            at += 8 * shadow::count(at, (end - at) / 8, |word| (word ^ mine) & all == 0);
-            if at >= end {
-                break;
-            }
-        }
-        let (shadow, bytes) = (shadow::word(at), bytes(at, end - at));
-        let word = shadow.load(Ordering::Relaxed);
-        let detail = match look(thread, at, word, bytes, write) {
-            Known::Logged => None,
-            Known::Owned(next) => {
-                shadow.store(next, Ordering::Release);
-                Some(0)
-            }
-            Known::Nothing
-                if is_order_only() && simply::takes_word(thread, shadow, word, write, || true) =>
-            {
-                None
-            }
-            Known::After | Known::Nothing => own(thread, at, bytes, write),
-        };
-        if let Some(detail) = detail {
-            fresh = Some(fresh.unwrap_or(0) | detail);
-        }
-        at = (at | 7).saturating_add(1);
-    }
-    fresh
 }
 
 /// What the quick look at a shadow word shows.
@@ -650,41 +389,6 @@ fn taken(thread: &Thread, word: u64) -> u16 {
         _ => slot_of(word) == thread.slot.get(),
     };
     if own { 0 } else { TAKEN }
-}
-
-/// Memory dies: it belongs to the thread that gives it back, which comes after all that was done with
-/// it; if the program has not seen to that, then by luck. So does the first granule if nobody ever
-/// touched it.
-pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
-    shadow::each_known(address, len, |shadow| {
-        order_after(thread, address, shadow.load(Ordering::Relaxed), false);
-        shadow.store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
-    });
-    shadow::word(address).store(owned(thread, WRITE_EXCLUSIVE), Ordering::Relaxed);
-}
-
-/// Memory comes to life, and is new. That it is free now, and where, the allocator has passed from
-/// thread to thread without being seen; so the thread orders itself after those that gave it back.
-///
-/// Where the program knows its transactions, or leaves out what one thread has to itself, a small block belongs to
-/// the thread that asked for it from the start: it is about to write to it. Of a large one it may use nothing, or only a part. What it does there in
-/// the same [stretch](crate::thread) is logged already, so to speak: nobody else can get at the block before
-/// the thread has told where it is, and that is an access of its own, which comes after all of these.
-pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
-    if len > SMALL || !thread.is_tabled() && !SHARED_ONLY.load(Ordering::Relaxed) {
-        return shadow::each_known(address, len, |shadow| {
-            order_after(thread, address, shadow.load(Ordering::Relaxed), false);
-            shadow.store(0, Ordering::Relaxed);
-        });
-    }
-    let owned_by_others = STATE | SLOT;
-    shadow::each(address, len, |shadow| {
-        let word = shadow.load(Ordering::Relaxed);
-        if word != 0 && (word ^ thread.mine.get()) & owned_by_others != 0 {
-            order_after(thread, address, word, false);
-        }
-        shadow.store(owned(thread, WRITE_EXCLUSIVE) | BYTES, Ordering::Relaxed);
-    });
 }
 
 /// Orders the thread after all that conflicts with a write, or with a read, of a granule. Readers

@@ -8,11 +8,13 @@
 
 use crate::interrupt;
 use atomsan_online::Haste;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,6 +65,7 @@ pub(crate) fn run_while(
     mut meanwhile: impl FnMut() -> anyhow::Result<Haste>,
 ) -> anyhow::Result<ExitStatus> {
     let mut child = start(command, recordings)?;
+    let over = End::of(&child);
     let mut idle = Duration::ZERO;
     let status = loop {
         let longest = match meanwhile()? {
@@ -73,14 +76,35 @@ pub(crate) fn run_while(
             Haste::Soon => SOON,
             Haste::Later => LATER,
         };
-        if let Some(status) = child.try_wait()? {
+        idle = (idle + Duration::from_micros(100)).min(longest);
+        if over.comes_within(idle)
+            && let Some(status) = child.try_wait()?
+        {
             break status;
         }
-        idle = (idle + Duration::from_micros(100)).min(longest);
-        thread::sleep(idle);
     };
     end(recordings);
     Ok(status)
+}
+
+/// The end of a process, by a file that can be read then; where there are none, one has to look each time.
+struct End(Option<OwnedFd>);
+
+impl End {
+    fn of(child: &Child) -> End {
+        End(pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok())
+    }
+
+    /// Waits for so long, or until then; whether it may be there.
+    fn comes_within(&self, time: Duration) -> bool {
+        let Some(end) = &self.0 else {
+            thread::sleep(time);
+            return true;
+        };
+        let mut ends = [PollFd::new(end, PollFlags::IN)];
+        let time = Timespec::try_from(time).ok();
+        poll(&mut ends, time.as_ref()).is_ok_and(|ends| ends > 0)
+    }
 }
 
 /// Whether a signal has come that is meant to end the program.

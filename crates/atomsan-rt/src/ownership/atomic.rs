@@ -1,10 +1,13 @@
 //! Atomic operations, which are performed while their granule is locked, so that their records are in the
 //! order in which they took effect; in a first run, which has no records, an owner needs no lock.
 
-use super::{
+use super::word::{
     ATOMIC, EPOCH, EXCLUSIVE, LOCKED, POSITION, READ_EXCLUSIVE, READ_SHARED, SHARED, SLOT, STATE,
-    WRITE_EXCLUSIVE, is_order_only, is_shared, look_where, order_after, own, owned, read_shared,
-    sees, slot_of, taken, unlocked,
+    WRITE_EXCLUSIVE, slot_of,
+};
+use super::{
+    is_order_only, is_shared, look_where, order_after, own, owned, read_shared, sees, taken,
+    unlocked,
 };
 use crate::format::{COMPARED, Kind, first_word, second_word};
 use crate::shadow;

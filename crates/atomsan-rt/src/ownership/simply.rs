@@ -2,10 +2,10 @@
 //! read it and writes to it now; or it was accessed last in the transaction that the thread has put itself
 //! after last. What one thread makes and another one uses is mostly taken so, granule by granule.
 
-use super::{
-    ATOMIC, BYTES, EPOCH, READ_EXCLUSIVE, SHARED, STATE, WRITE_EXCLUSIVE, epoch_of, is_left_out,
-    is_order_only, owned, slot_of,
+use super::word::{
+    ATOMIC, BYTES, EPOCH, READ_EXCLUSIVE, SHARED, STATE, WRITE_EXCLUSIVE, epoch_of, slot_of,
 };
+use super::{is_left_out, is_order_only, owned};
 use crate::format::{TAKEN, second_word};
 use crate::shadow;
 use crate::sync::AtomicU64;

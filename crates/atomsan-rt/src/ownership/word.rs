@@ -1,0 +1,93 @@
+//! The shadow word of a granule.
+//!
+//! Each 8 bytes of memory have one, as in Octet:
+//!
+//! ```text
+//! bits      63–62            61–48   47      46      45–16   15–8      7–0
+//!           2 read-exclusive slot    atomic  shared  epoch   written   seen     bytes logged in that epoch
+//!           3 write-exclusive slot   atomic  shared  epoch   written   seen
+//!           1 read-shared    slot    atomic  position of that slot's log
+//!           0                                                  0 new, 1 locked
+//! ```
+//!
+//! Bytes that were written have been seen. So all that a thread has to know of a word is how it
+//! differs from the word that says "mine, all of it logged" ([`crate::thread::Thread::mine`]): an exclusive or,
+//! and a mask for the kind of access ([`super::MASKS`]). The hooks do that before anything else.
+
+pub(super) const LOCKED: u64 = 1;
+pub(super) const EXCLUSIVE: u64 = 1 << 63;
+pub(super) const WRITER: u64 = 1 << 62;
+pub(super) const READ_EXCLUSIVE: u64 = EXCLUSIVE;
+pub(super) const WRITE_EXCLUSIVE: u64 = EXCLUSIVE | WRITER;
+pub(super) const READ_SHARED: u64 = 1 << 62;
+pub(super) const STATE: u64 = 3 << 62;
+pub(super) const SLOT: u64 = 0x3fff << 48;
+/// The granule holds something that threads synchronise by.
+pub(super) const ATOMIC: u64 = 1 << 47;
+pub(super) const POSITION: u64 = ATOMIC - 1;
+pub(super) const BYTES: u64 = 0xffff;
+/// More than one thread has accessed the granule since it was new.
+pub(super) const SHARED: u64 = 1 << 46;
+pub(crate) const EPOCH: u64 = POSITION & !BYTES & !SHARED;
+
+#[inline(always)]
+pub(super) fn slot_of(word: u64) -> u32 {
+    (word >> 48) as u32 & 0x3fff
+}
+
+/// The own word of a thread that takes a slot, in the epoch that follows the one of `last`.
+pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
+    let word = WRITE_EXCLUSIVE | u64::from(slot) << 48 | last & EPOCH | BYTES;
+    next_epoch(word)
+}
+
+/// The own word of the next epoch. There is no epoch 0.
+#[inline(always)]
+pub(crate) fn next_epoch(mine: u64) -> u64 {
+    let next = mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH;
+    if next & EPOCH == 0 {
+        next | (BYTES + 1)
+    } else {
+        next
+    }
+}
+
+/// How many epochs a word is after a thread's own word, in units that only compare.
+#[inline(always)]
+pub(crate) fn since(own: u64, word: u64) -> u64 {
+    (word | BYTES).wrapping_sub(own) & EPOCH
+}
+
+/// So many epochs, as [`since`] counts them.
+pub(crate) const fn epochs(count: u64) -> u64 {
+    count << EPOCH.trailing_zeros()
+}
+
+/// The epoch in a word of an owner's.
+#[inline(always)]
+pub(crate) fn epoch_of(word: u64) -> u32 {
+    ((word & EPOCH) >> EPOCH.trailing_zeros()) as u32
+}
+
+/// How the words of granules without an owner begin that name a slot, and what those are smaller than
+/// that name a position up to this one; or any, if there is none. Those that atomic operations have
+/// touched are never smaller.
+pub(crate) fn settled(slot: u32, after: Option<u64>) -> (usize, u64) {
+    let beginning = READ_SHARED | u64::from(slot) << 48;
+    let end = after.map_or(ATOMIC, |position| (position + 1).min(ATOMIC));
+    ((beginning >> 48) as usize, beginning + end)
+}
+
+/// The bytes of a granule that `size` bytes from `address` on cover; the rest is in the next one.
+#[inline(always)]
+pub(super) const fn bytes(address: usize, size: usize) -> u64 {
+    let from = address & 7;
+    let size = if size < 8 - from { size } else { 8 - from };
+    ((1 << size) - 1) << from
+}
+
+/// How a word says that these bytes are logged.
+#[inline(always)]
+pub(super) fn logging(bytes: u64, write: bool) -> u64 {
+    if write { bytes << 8 | bytes } else { bytes }
+}
