@@ -91,7 +91,7 @@ pub(super) const BUGS: &[Bug] = &[
             "oneshot_drop",
             "oneshot",
             &["<oneshot::Receiver as core::ops::drop::Drop>::drop"],
-            200,
+            2_000,
         )
     },
     bug(

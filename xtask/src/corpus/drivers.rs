@@ -107,7 +107,7 @@ const SURE: &[(&str, &str, &str)] = &[
 ];
 
 /// How often the quick half lets a driver run before it gives up.
-const PATIENCE: u32 = 3;
+const PATIENCE: u32 = 5;
 
 pub(super) fn quick(atomsan: &Path, scratch: &Path) -> Result<()> {
     let rank = |name: &str| {
