@@ -106,8 +106,8 @@ const SURE: &[(&str, &str, &str)] = &[
     ("fixed/promclient_family", "", "medium"),
 ];
 
-/// How often the quick half lets a driver run before it gives up.
-const PATIENCE: u32 = 5;
+/// How often the quick half lets a driver run, with noise, before it gives up: as often as any mistake may need.
+const PATIENCE: u32 = 20;
 
 pub(super) fn quick(atomsan: &Path, scratch: &Path) -> Result<()> {
     let rank = |name: &str| {
@@ -121,7 +121,7 @@ pub(super) fn quick(atomsan: &Path, scratch: &Path) -> Result<()> {
         let bug = bug.ok_or("not in the corpus")?;
         let from = Path::new("tests/corpus").join(driver);
         let built = Driver::build(atomsan, &from, &scratch.join(driver), bug)?;
-        let seen = built.look(&[], PATIENCE)?;
+        let seen = built.look(&["--noise"], PATIENCE)?;
         built.remove()?;
         let found = seen.blamed.as_ref().map_or("", |found| &found.rank);
         println!(
