@@ -186,7 +186,7 @@ impl Passed {
         let skip = usize::from(subcommand == "nextest").min(self.arguments.len());
         options::misplaced(&self.arguments[skip..], &ours).map_or(Ok(()), |name| {
             Err(UsageError(format!(
-                "--{name} is an option of ours, and comes before those of cargo: `cargo atomsan {subcommand} --{name} …`"
+                "--{name} is an option of ours: it comes right behind the command, before those of cargo"
             )))
         })
     }

@@ -518,6 +518,13 @@ fn show_env_makes_a_plain_cargo_instrument() {
 #[test]
 fn what_cannot_be_done_is_said_at_once() {
     let project = program("fn main() {}", &[]);
+    let said = cargo(project.path(), &["yields", "--release", "--memory", "1M"]);
+    let late = "--memory is an option of ours: it comes right behind the command";
+    assert!(
+        said.code == 2 && said.stderr.contains(late),
+        "{}",
+        said.stderr
+    );
     let said = cargo(
         project.path(),
         &["run", "--target", "x86_64-unknown-linux-musl"],
