@@ -52,8 +52,10 @@ pub(crate) struct Place {
 /// The transactions of a slot that are nodes, by their numbers.
 #[derive(Debug, Default)]
 struct Slot {
-    /// Most edges are from or to one of the last.
-    nodes: VecDeque<(u64, Tx)>,
+    nodes: Vec<(u64, Tx)>,
+    /// Numbers and regions of transactions with edges that have been read since, in no order: those of edges into them
+    /// grow, and so do those of edges out of them into one other slot.
+    mentioned: Vec<(u64, u16)>,
     /// All that is before this number is over, and all edges into that have been read.
     settled: u64,
     /// Words of calls whose end has not been read.
@@ -61,19 +63,18 @@ struct Slot {
 }
 
 impl Slot {
-    /// The place of a number, or where it would be.
-    fn find(&self, clock: u64) -> Result<usize, usize> {
-        match self.nodes.back() {
-            Some(&(last, _)) if last > clock => self
-                .nodes
-                .binary_search_by_key(&clock, |&(number, _)| number),
-            Some(&(last, _)) if last == clock => Ok(self.nodes.len() - 1),
-            _ => Err(self.nodes.len()),
-        }
+    /// The node with a number.
+    fn find(&self, clock: u64) -> Option<Tx> {
+        let at = self.nodes.binary_search_by_key(&clock, |node| node.0);
+        at.ok().map(|at| self.nodes[at].1)
     }
 
-    fn at(&self, place: usize) -> Option<Tx> {
-        self.nodes.get(place).map(|&(_, tx)| tx)
+    /// A transaction has an edge.
+    fn mention(&mut self, place: Place) {
+        let mentioned = (place.clock, place.region);
+        if self.mentioned.last() != Some(&mentioned) {
+            self.mentioned.push(mentioned);
+        }
     }
 }
 
@@ -81,6 +82,8 @@ impl Slot {
 #[derive(Debug, Default)]
 pub(crate) struct Links {
     slots: Vec<Slot>,
+    /// Edges that have been read and are not in the graph yet.
+    fresh: Vec<(Place, Place)>,
     /// Those that are not over.
     open: Vec<(Place, Tx)>,
     /// Transactions of each slot that may have no edge, and their regions.
@@ -123,6 +126,7 @@ impl Links {
                 self.read(live, slot)?;
             }
         }
+        self.add_edges();
         self.close(|place| place.clock < live.clock(place.slot) + u64::from(place.region == 0));
         for (at, slot) in self.slots.iter_mut().enumerate() {
             slot.settled = live.clock(at);
@@ -203,36 +207,89 @@ impl Links {
         Ok(())
     }
 
+    /// An edge has been read. Those that come at once go to the graph at once, because they do not come in the
+    /// order of the transactions that they lead out of.
     fn edge(&mut self, from: Place, to: Place) {
         self.edges += 1;
         if self.slots.len() <= from.slot {
             // It has started since.
             self.slots.resize_with(from.slot + 1, Slot::default);
         }
-        if self.is_unreachable(from) {
-            return;
+        if !self.is_unreachable(from) {
+            self.slots[from.slot].mention(from);
+            self.slots[to.slot].mention(to);
+            self.fresh.push((from, to));
         }
-        if let (Some(from), Some(to)) = (self.node(from), self.node(to)) {
-            self.idg.edge(from, to);
+    }
+
+    /// Adds what has been read to the graph.
+    fn add_edges(&mut self) {
+        for slot in 0..self.slots.len() {
+            self.add_nodes(slot);
         }
+        for (from, to) in std::mem::take(&mut self.fresh) {
+            let node = |place: Place| self.slots[place.slot].find(place.clock);
+            if let (Some(from), Some(to)) = (node(from), node(to)) {
+                self.idg.edge(from, to);
+            }
+        }
+    }
+
+    /// Makes nodes of a slot's transactions that were mentioned, each after the one before it.
+    fn add_nodes(&mut self, slot: usize) {
+        let mut mentioned = std::mem::take(&mut self.slots[slot].mentioned);
+        // A stable sort is quick where there are few sequences that are in order.
+        mentioned.sort();
+        mentioned.dedup_by_key(|new| new.0);
+        let mut nodes = std::mem::take(&mut self.slots[slot].nodes);
+        let first = mentioned.first().map_or(u64::MAX, |new| new.0);
+        let later = nodes.split_off(nodes.partition_point(|node| node.0 < first));
+        let mut later = later.into_iter().peekable();
+        let mut is_after_new = false;
+        for &(clock, region) in &mentioned {
+            while let Some(node) = later.next_if(|node| node.0 < clock) {
+                self.add_node(&mut nodes, node, is_after_new);
+                is_after_new = false;
+            }
+            if later.peek().is_none_or(|node| node.0 != clock) {
+                let place = Place {
+                    slot,
+                    clock,
+                    region,
+                };
+                let node = (clock, self.open(place));
+                self.add_node(&mut nodes, node, true);
+                is_after_new = true;
+            }
+        }
+        for node in later {
+            self.add_node(&mut nodes, node, is_after_new);
+            is_after_new = false;
+        }
+        mentioned.clear();
+        self.slots[slot].mentioned = mentioned;
+        self.slots[slot].nodes = nodes;
+    }
+
+    /// Puts a node behind others of its slot; one of the last two is new, or their edge is there already.
+    fn add_node(&mut self, nodes: &mut Vec<(u64, Tx)>, node: (u64, Tx), is_new: bool) {
+        if is_new && let Some(&(_, before)) = nodes.last() {
+            self.idg.edge(before, node.1);
+        }
+        nodes.push(node);
     }
 
     /// Whether no edge leads to a transaction, nor to one before it in its slot, and none will: it is
     /// in no cycle, whatever it leads to.
     fn is_unreachable(&self, place: Place) -> bool {
         self.slots.get(place.slot).is_none_or(|slot| {
-            place.clock < slot.settled && slot.nodes.front().is_none_or(|node| node.0 > place.clock)
+            place.clock < slot.settled && slot.nodes.first().is_none_or(|node| node.0 > place.clock)
         })
     }
 
-    /// A transaction as a node.
-    fn node(&mut self, place: Place) -> Option<Tx> {
-        let at = match self.slots.get(place.slot)?.find(place.clock) {
-            Ok(at) => return self.slots[place.slot].at(at),
-            Err(at) => at,
-        };
+    /// A transaction becomes a node.
+    fn open(&mut self, place: Place) -> Tx {
         self.count += 1;
-        let region = place.region.checked_sub(1);
         let began = Occurrence {
             index: self.count,
             stack: StackId::EMPTY,
@@ -242,6 +299,7 @@ impl Links {
                 op: Op::Yield,
             },
         };
+        let region = place.region.checked_sub(1);
         let region = region.map(|region| FunctionId(region.into()));
         let tx = (self.idg).open(Transaction::new(region, SiteId::UNKNOWN, began));
         if self.places.len() <= tx.index() {
@@ -249,15 +307,7 @@ impl Links {
         }
         self.places[tx.index()] = place;
         self.open.push((place, tx));
-        let slot = &mut self.slots[place.slot];
-        if let Some(before) = at.checked_sub(1).and_then(|before| slot.at(before)) {
-            self.idg.edge(before, tx);
-        }
-        if let Some(after) = slot.at(at) {
-            self.idg.edge(tx, after);
-        }
-        slot.nodes.insert(at, (place.clock, tx));
-        Some(tx)
+        tx
     }
 
     /// Closes the transactions that get no more edges.
@@ -376,7 +426,70 @@ impl Links {
     /// Whether a slot has a transaction that may be in a cycle, up to this number. Later ones may get
     /// an edge that leads out of them at any time, and there is a way to them from that one.
     pub(crate) fn has_any(&self, slot: usize, until: u64) -> bool {
-        let first = self.slots.get(slot).and_then(|slot| slot.nodes.front());
+        let first = self.slots.get(slot).and_then(|slot| slot.nodes.first());
         first.is_some_and(|&(clock, _)| clock <= until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The transactions that each one leads to, by their slots and numbers.
+    fn reached(links: &Links) -> Vec<(Place, Vec<Place>)> {
+        let place = |tx: Tx| links.places[tx.index()];
+        let all = links.slots.iter().flat_map(|slot| &slot.nodes);
+        let reached = all.map(|&(clock, tx)| {
+            assert_eq!(place(tx).clock, clock);
+            let (mut seen, mut todo) = (Vec::new(), vec![tx]);
+            while let Some(tx) = todo.pop() {
+                if !seen.contains(&place(tx)) {
+                    seen.push(place(tx));
+                    todo.extend(links.idg.successors(tx));
+                }
+            }
+            seen.sort_unstable();
+            (place(tx), seen)
+        });
+        reached.collect()
+    }
+
+    #[test]
+    fn edges_at_once_are_what_they_are_one_by_one() {
+        for seed in 0..2000u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut below = |limit: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state % limit
+            };
+            let edges: Vec<(Place, Place)> = (0..1 + below(12))
+                .map(|_| {
+                    let from = below(3) as usize;
+                    let to = (from + 1 + below(2) as usize) % 3;
+                    let mut place = |slot| Place {
+                        slot,
+                        clock: 1 + below(9),
+                        region: 1,
+                    };
+                    (place(from), place(to))
+                })
+                .collect();
+            let built = |at_once: usize| {
+                let mut links = Links::default();
+                links.slots.resize_with(3, Slot::default);
+                for some in edges.chunks(at_once) {
+                    some.iter().for_each(|&(from, to)| links.edge(from, to));
+                    links.add_edges();
+                }
+                reached(&links)
+            };
+            let one_by_one = built(1);
+            assert!(one_by_one.windows(2).all(|two| two[0].0 < two[1].0));
+            for at_once in [2, 5, edges.len()] {
+                assert_eq!(built(at_once), one_by_one, "{edges:?}");
+            }
+        }
     }
 }
