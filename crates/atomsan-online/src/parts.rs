@@ -241,6 +241,10 @@ impl Walk {
             Kind::Exit => {
                 self.frames.pop();
             }
+            Kind::Transaction => {
+                let left = record.second.min(self.frames.len() as u64) as usize;
+                self.frames.truncate(self.frames.len() - left);
+            }
             Kind::ThreadStart | Kind::Continue => {
                 self.frames.clear();
                 self.thread.copy_from_slice(&words[..4]);
@@ -278,6 +282,7 @@ impl Walk {
                 let words = &words[at..at + record.kind.words()];
                 at += words.len();
                 if record.kind == Kind::Transaction {
+                    self.follow(&record, words);
                     self.enter(record.subject);
                     self.transaction += 1;
                     for &active in &self.active {

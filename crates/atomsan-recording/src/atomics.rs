@@ -175,6 +175,11 @@ impl Follower {
                 self.calls.pop();
                 return;
             }
+            Kind::Transaction => {
+                let left = record.second.min(self.calls.len() as u64) as usize;
+                self.calls.truncate(self.calls.len() - left);
+                return;
+            }
             Kind::ThreadStart => {
                 self.calls.clear();
                 self.last.clear();

@@ -412,7 +412,8 @@ kinds! {
     /// in the subject. Second word, 16 bits each from the low ones on: the slot of the latter, its
     /// region and the region of the former as in [`entry::REGIONS`].
     Link = 32, 3;
-    /// What follows in the log belongs to the transaction with the number in the subject.
+    /// What follows in the log belongs to the transaction with the number in the subject. Second word: how many
+    /// functions have been left before it. Among edges, its region.
     Transaction = 33, 2;
     /// The bytes at the subject, as many as the third word says, belong to an atomic set. Fourth
     /// word: where its name is, and [`FIRST`] if this starts another set. Detail: as in

@@ -43,7 +43,7 @@ const LEN: u64 = 256;
 /// Entries that may be overwritten while somebody looks are not looked at.
 const MARGIN: u64 = 16;
 
-const EPOCH_BITS: u32 = 30;
+pub(crate) const EPOCH_BITS: u32 = 30;
 const REGION_BITS: u32 = 16;
 const EPOCHS: u32 = 1 << EPOCH_BITS;
 /// An entry that is being written; it has the upper bits of no number that it could have.

@@ -13,14 +13,28 @@
 //! or what this thread's words look like, tested with the mask for this kind of access and this
 //! place in the granule. A thread that is not recorded has a word that none is like.
 
+use crate::ownership::Quick;
 use crate::platform::exported_with_caller;
 use crate::thread::{Settled, Thread};
 use crate::{ownership, platform, shadow, thread};
 use core::mem::offset_of;
 
 extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
-    let is_done = thread::recorded()
-        .is_some_and(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc));
+    let thread = thread::recorded();
+    match thread.map(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc)) {
+        Some(Quick::Done) => {}
+        Some(Quick::Unready) => plain_unready::<SIZE, WRITE>(address, pc),
+        Some(Quick::No) | None => plain_slowly::<SIZE, WRITE>(address, pc),
+    }
+}
+
+/// The same if it is the first access in its function or transaction, which the log has to name first.
+#[inline(never)]
+extern "C-unwind" fn plain_unready<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
+    let is_done = thread::recorded().is_some_and(|thread| {
+        let done = || ownership::logs_quickly(thread, address, SIZE, WRITE, pc);
+        thread.gets_ready() && matches!(done(), Quick::Done)
+    });
     if !is_done {
         plain_slowly::<SIZE, WRITE>(address, pc);
     }
@@ -328,12 +342,21 @@ unsafe extern "C-unwind" fn __tsan_func_exit() {
         "cmp rcx, qword ptr [rax + {floor}]",
         "jb 2f",
         "mov qword ptr [rax + {top}], rcx",
+        "cmp rcx, qword ptr [rax + {kept}]",
+        "jb 3f",
+        "ret",
+        // It was in the log.
+        "3:",
+        "mov qword ptr [rax + {kept}], rcx",
+        "mov qword ptr [rax + {ready}], 0",
         "ret",
         "2:",
         "jmp {handler}",
         ".cfi_endproc",
         top = const offset_of!(Thread, top),
         floor = const offset_of!(Thread, floor),
+        kept = const offset_of!(Thread, kept),
+        ready = const offset_of!(Thread, ready),
         handler = sym func_exit,
     )
 }

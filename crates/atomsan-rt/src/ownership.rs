@@ -45,7 +45,7 @@ pub(crate) use logged::{
     masks_offset, renewed,
 };
 pub(crate) use range::access_range;
-pub(crate) use word::{EPOCH, epoch_of, epochs, next_epoch, owned_by, settled, since};
+pub(crate) use word::{EPOCH, epoch_of, epochs, era, next_epoch, owned_by, settled, since};
 
 use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
@@ -88,8 +88,25 @@ fn logged_before(thread: &Thread, word: u64) -> u64 {
     if is_logged { word & BYTES } else { 0 }
 }
 
-/// A plain access, if it is of one granule that the thread owns and only has to be written down; whether
-/// it was.
+/// What has become of an access that perhaps only had to be written down.
+pub(crate) enum Quick {
+    /// It was.
+    Done,
+    /// It was not, perhaps because the log has to say where it is first.
+    Unready,
+    /// There is more to it.
+    No,
+}
+
+impl Quick {
+    #[inline(always)]
+    fn of(is_done: bool) -> Quick {
+        if is_done { Quick::Done } else { Quick::Unready }
+    }
+}
+
+/// A plain access, if it is of one granule that the thread owns, or has no owner and the thread may read it, and
+/// only has to be written down.
 #[inline(always)]
 pub(crate) fn logs_quickly(
     thread: &Thread,
@@ -97,16 +114,22 @@ pub(crate) fn logs_quickly(
     size: usize,
     write: bool,
     pc: u64,
-) -> bool {
+) -> Quick {
     if (address & 7) + size > 8 {
-        return false;
+        return Quick::No;
     }
     let shadow = shadow::word(address);
     let word = shadow.load(Ordering::Relaxed);
     let difference = word ^ thread.mine.get();
     let state = if write { STATE } else { EXCLUSIVE };
-    if difference & (state | SLOT | ATOMIC) != 0 || word & SHARED != 0 && !thread.is_inside() {
-        return !write && word & STATE == READ_SHARED && reads(thread, address, size, word, pc);
+    if difference & (state | SLOT | ATOMIC) != 0 {
+        if write || word & STATE != READ_SHARED {
+            return Quick::No;
+        }
+        return match reads(thread, address, size, word, pc) {
+            false if !thread.is_inside() => Quick::No,
+            is_done => Quick::of(is_done),
+        };
     }
     let logged = logging(bytes(address, size), write);
     let before = logged_before(thread, word);
@@ -114,14 +137,20 @@ pub(crate) fn logs_quickly(
     if before & logged == logged {
         // The hooks see to it from now on.
         shadow.store(next, Ordering::Release);
-        return true;
+        return Quick::Done;
     }
     let kind = if write { Kind::Write } else { Kind::Read };
     let first = first_word(kind, size as u8, address as u64);
-    thread.append_at_once(false, [first, second_word(0, pc)], || {
+    let is_shared = word & SHARED != 0;
+    let is_done = thread.append_at_once(is_shared, [first, second_word(0, pc)], || {
         shadow.store(next, Ordering::Release);
         true
-    })
+    });
+    match is_done {
+        // The place may be in another transaction.
+        false if is_shared && !thread.is_inside() => Quick::No,
+        is_done => Quick::of(is_done),
+    }
 }
 
 /// A read of a granule that has no owner, if it only has to be written down; whether it was.
@@ -131,11 +160,8 @@ fn reads(thread: &Thread, address: usize, size: usize, word: u64, pc: u64) -> bo
         return false;
     }
     let first = first_word(Kind::Read, size as u8, address as u64);
-    thread.append_at_once(true, [first, second_word(TAKEN, pc)], || {
-        thread.see(address);
-        thread.note_read(address & !7, word, bytes(address, size));
-        true
-    })
+    let record = [first, second_word(TAKEN, pc)];
+    thread.append_read(address, word, bytes(address, size), record)
 }
 
 /// A plain access of up to 16 bytes.
@@ -401,6 +427,7 @@ fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}
         _ if slot_of(word) == thread.slot.get() => {}
+        _ if thread.is_after_epoch(slot_of(word), epoch_of(word)) => {}
         _ => drop(thread.after_epoch(slot_of(word), epoch_of(word))),
     }
 }

@@ -38,7 +38,7 @@ const PLACE: u64 = call::PLACE;
 /// How many regions are remembered as written down since the last edge.
 const NOTED: usize = 32;
 /// How many places are remembered that were passed.
-const PASSED: usize = 64;
+const PASSED: usize = 256;
 
 /// What is known of a frame outside of regions, in the upper bits of its function.
 mod flag {
@@ -118,7 +118,7 @@ impl Position {
     #[inline(always)]
     fn passes(&self, pc: u64) -> (&Cell<u64>, u64) {
         let entry = self.entry.get().0 << 48 | u64::from(self.has_entry()) << 47;
-        (&self.passed[(pc ^ pc >> 4) as usize % PASSED], pc ^ entry)
+        (&self.passed[(pc ^ pc >> 7) as usize % PASSED], pc ^ entry)
     }
 
     /// Whether the thread is in a region.
@@ -205,7 +205,8 @@ impl Thread {
     pub(crate) fn mark(&self) {
         let clock = self.position.clock.get();
         if self.position.marked.get() != clock {
-            self.write([first_word(Kind::Transaction, 0, clock), 0]);
+            self.write([first_word(Kind::Transaction, 0, clock), self.left() as u64]);
+            self.has_said_left();
             self.position.marked.set(clock);
         }
     }

@@ -114,9 +114,11 @@ pub(crate) struct Thread {
     pub(crate) skips: Cell<bool>,
     /// Whether the program knows its regions (see [`crate::regions`]).
     tabled: Cell<bool>,
+    /// Where the frames end that are in the log and have not been left since.
+    pub(crate) kept: Cell<usize>,
     /// Where the frames end if the log is ready for an access in the innermost function: the functions are in
     /// it, and so is the number of the transaction.
-    ready: Cell<usize>,
+    pub(crate) ready: Cell<usize>,
     /// What the thread does.
     log: Log,
     /// Which transaction comes after which.
@@ -128,7 +130,7 @@ pub(crate) struct Thread {
     entry: Cell<usize>,
     /// The thread's number in this process, from 0.
     pub(crate) number: Cell<u64>,
-    /// How many of the frames are in the log.
+    /// Where the frames would end that the log says that the thread is in.
     logged: Cell<usize>,
     /// Calls for which there were no frames.
     excess: Cell<usize>,
@@ -144,6 +146,8 @@ pub(crate) struct Thread {
     pub(crate) known: [Cell<u64>; SLOTS + 1],
     /// Transactions that this thread is after, by slot, where that is not the same.
     linked: [Cell<u64>; SLOTS + 1],
+    /// Epochs that this thread is after, by slot.
+    after_epochs: [Cell<after::Epoch>; SLOTS + 1],
     /// Which granules without an owner need no edge, and when they were read last.
     settled: Settled,
     /// The last transactions.
@@ -347,8 +351,7 @@ impl Thread {
         });
         self.top.set(self.base());
         self.excess.set(0);
-        self.logged.set(0);
-        self.is_not_ready();
+        self.forget_logged();
         self.busy.set(false);
         self.skips.set(false);
         if self.tabled.get() {
@@ -383,8 +386,7 @@ impl Thread {
         self.links.start_over();
         self.position.forget_calls();
         self.hidden.clear();
-        self.logged.set(0);
-        self.is_not_ready();
+        self.forget_logged();
         self.next_epoch();
         if self.tabled.get() {
             self.start_clock();

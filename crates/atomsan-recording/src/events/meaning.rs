@@ -53,6 +53,13 @@ impl Translator {
                 self.exit(slot);
                 return self.find_back(slot);
             }
+            Kind::Transaction => {
+                // A program has no more frames than that, whatever a damaged recording says.
+                for _ in 0..record.second.min(1 << 20) {
+                    self.exit(slot);
+                }
+                return self.find_back(slot);
+            }
             Kind::Unnamed => return self.unnamed(slot, record.subject),
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),

@@ -14,6 +14,8 @@
 //! differs from the word that says "mine, all of it logged" ([`crate::thread::Thread::mine`]): an exclusive or,
 //! and a mask for the kind of access ([`super::MASKS`]). The hooks do that before anything else.
 
+use core::sync::atomic::{AtomicU32, Ordering};
+
 pub(super) const LOCKED: u64 = 1;
 pub(super) const EXCLUSIVE: u64 = 1 << 63;
 pub(super) const WRITER: u64 = 1 << 62;
@@ -41,14 +43,39 @@ pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
     next_epoch(word)
 }
 
-/// The own word of the next epoch. There is no epoch 0.
+/// The own word of the next epoch.
 #[inline(always)]
 pub(crate) fn next_epoch(mine: u64) -> u64 {
-    let next = mine & !EPOCH | mine.wrapping_add(BYTES + 1) & EPOCH;
-    if next & EPOCH == 0 {
-        next | (BYTES + 1)
+    let next = mine.wrapping_add(BYTES + 1);
+    if next & (epochs(IN_ERA) - epochs(1)) == 0 {
+        begin_era(next)
     } else {
         next
+    }
+}
+
+/// How many epochs of a thread there are to an era.
+const IN_ERA: u64 = 1 << 26;
+
+/// The number of the era: it is another one when any thread has been through so many epochs, so that nobody needs to
+/// fear that they come again while it lasts.
+static ERA: AtomicU32 = AtomicU32::new(1);
+
+/// The number of the era.
+#[inline(always)]
+pub(crate) fn era() -> u32 {
+    ERA.load(Ordering::Relaxed)
+}
+
+/// An era begins with this word. There is no epoch 0.
+#[cold]
+fn begin_era(mine: u64) -> u64 {
+    ERA.fetch_add(1, Ordering::Relaxed);
+    let mine = mine & !(SHARED | ATOMIC);
+    if mine & EPOCH == 0 {
+        mine | epochs(1)
+    } else {
+        mine
     }
 }
 

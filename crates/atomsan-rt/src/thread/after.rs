@@ -2,13 +2,40 @@
 //!
 //! Who takes a granule orders itself after the transaction of its owner's last access
 //! ([`crate::history`]), and writes an edge unless it is after that one already.
+//!
+//! # Epochs
+//!
+//! Much that is taken from one owner was accessed last in an epoch that the thread has put itself after before, or in
+//! an earlier one: what is behind a lock, when the lock has been taken. So each thread remembers for each slot
+//! the last such epoch, and has to look at nothing of the other's then.
+//!
+//! Epochs come again. An epoch that is remembered counts for one [era](ownership::era), in which no thread has been
+//! through nearly half of them. So while it counts, what is later seems to be later; what is so old
+//! that it seems to be later too is looked up.
 
 use super::{After, HIGHEST, LAST_AFTER, SLOT_TABLE, Thread, position_of};
 use crate::format::{Kind, SLOTS, entry, first_word};
-use crate::history::{History, Source};
-use crate::{recording, regions};
+use crate::history::{EPOCH_BITS, History, Source};
+use crate::{ownership, recording, regions};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
+
+/// An epoch that a thread is after, and the era. All-zero memory is a valid one: none.
+#[derive(Clone, Copy)]
+pub(super) struct Epoch {
+    era: u32,
+    epoch: u32,
+}
+
+impl Epoch {
+    /// Whether an epoch is this one or, as far as it can be said now, an earlier one.
+    #[inline(always)]
+    fn covers(self, epoch: u32) -> bool {
+        let shift = u32::BITS - EPOCH_BITS;
+        let since = self.epoch.wrapping_sub(epoch) << shift;
+        self.era == ownership::era() && since < 1 << (u32::BITS - 1)
+    }
+}
 
 /// An owner in one of its epochs.
 fn owner(slot: u32, epoch: u32) -> u64 {
@@ -57,9 +84,10 @@ impl Thread {
             return self.after(slot);
         }
         let find = |history: &History, known, now| history.in_epoch(epoch, known, now);
-        // Much that is taken was accessed last in the same transaction.
-        if self.is_after_epoch(slot, epoch) {
-            return self.last_after[slot as usize % LAST_AFTER].get().clock;
+        // Much that is read was accessed last in the same transaction.
+        let last = self.last_after[slot as usize % LAST_AFTER].get();
+        if last.owner == owner(slot, epoch) && last.mine == self.mine.get() {
+            return last.clock;
         }
         if self.silent.get() {
             let Some(source) = self.source(slot, find) else {
@@ -92,17 +120,27 @@ impl Thread {
             owner: owner(slot, epoch),
             clock,
         });
+        if let Some(after) = self.after_epochs.get(slot as usize)
+            && !after.get().covers(epoch)
+        {
+            let era = ownership::era();
+            after.set(Epoch { era, epoch });
+        }
     }
 
     /// Whether it is clear that what follows is ordered after an owner's accesses in an epoch.
     #[inline(always)]
     pub(crate) fn is_after_epoch(&self, slot: u32, epoch: u32) -> bool {
-        let last = self.last_after[slot as usize % LAST_AFTER].get();
-        last.owner == owner(slot, epoch) && last.mine == self.mine.get()
+        let after = self.after_epochs.get(slot as usize);
+        after.is_some_and(|after| after.get().covers(epoch))
     }
 
     /// What this thread has put itself after counts no more.
     pub(super) fn forget_after(&self) {
+        let highest = HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        for after in &self.after_epochs[..=highest] {
+            after.set(Epoch { era: 0, epoch: 0 });
+        }
         for last in &self.last_after {
             last.set(After {
                 mine: 0,
@@ -134,7 +172,9 @@ impl Thread {
         for (slot, reader) in SLOT_TABLE[..=highest].iter().enumerate() {
             // SAFETY: records are never given back; what is read of it is atomic.
             let reader = unsafe { reader.load(Ordering::Acquire).as_ref() };
-            if let Some(epoch) = reader.and_then(|reader| reader.settled.last_read(address)) {
+            if let Some(epoch) = reader.and_then(|reader| reader.settled.last_read(address))
+                && !self.is_after_epoch(slot as u32, epoch)
+            {
                 self.after_epoch(slot as u32, epoch);
             }
         }

@@ -52,8 +52,7 @@ impl Thread {
         let ends_region = self.is_last_of_region(end);
         let goes_on = !ends_region && self.goes_on_inlined(end);
         let is_usual = ends_region || goes_on || self.tabled.get() && self.is_outside();
-        let is_logged = self.logged_end() == end;
-        let has_more = self.excess.get() > 0 || top < self.base() || self.logged_end() > end;
+        let has_more = self.excess.get() > 0 || top < self.base();
         if !is_usual || has_more || self.busy.get() {
             return false;
         }
@@ -62,9 +61,7 @@ impl Thread {
         // SAFETY: the innermost frame, and there is one.
         let function = unsafe { (*(top as *const Frame)).function };
         self.top.set(top);
-        if is_logged {
-            self.log_last_exit();
-        }
+        let was_logged = self.keeps_until(top);
         if ends_region || goes_on {
             self.room.set(0);
             self.floor.set(usize::MAX);
@@ -73,7 +70,7 @@ impl Thread {
             self.end_last_of_region();
         } else if goes_on {
             self.end_call();
-        } else if is_logged {
+        } else if was_logged {
             self.next_epoch();
         }
         self.leave_flagged(function);

@@ -4,7 +4,7 @@
 //! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, and of
 //! what the thread is after, so that the chunks before it can be forgotten.
 
-use super::{FORK_FRAMES, FRAMES, HIGHEST, SNAPSHOT, Thread};
+use super::{FORK_FRAMES, Frame, HIGHEST, SNAPSHOT, Thread};
 use crate::format::{Kind, LOW, SLOTS, SNAPSHOT_EDGES, entry, first_word, second_word};
 use crate::{log, ownership};
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -19,9 +19,7 @@ impl Thread {
         if self.tabled.get() {
             self.mark();
         }
-        if self.logged.get() != self.depth() {
-            self.log_frames();
-        }
+        self.log_frames();
         if !self.skips.get() {
             self.ready.set(self.top.get());
         }
@@ -46,23 +44,78 @@ impl Thread {
         words: [u64; 2],
         first: impl FnOnce() -> bool,
     ) -> bool {
-        let is_ready = self.ready.get() == self.top.get() && self.log.has_room(2);
-        if !is_ready || self.busy.get() || self.ignoring.get() > 0 {
-            return false;
-        }
-        if is_shared && self.tabled.get() && !self.passes_again(words[1]) {
+        if !self.may_append_at_once(is_shared, words[1]) {
             return false;
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
         let goes_well = first();
         if goes_well {
-            self.use_epoch();
-            self.log.write(words, || false);
+            self.append_now(words);
         }
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         goes_well
+    }
+
+    /// Whether there is nothing else to do for an access at a place than to append its record.
+    #[inline(always)]
+    fn may_append_at_once(&self, is_shared: bool, pc: u64) -> bool {
+        let is_ready = self.ready.get() == self.top.get() && self.log.has_room(2);
+        if !is_ready || self.busy.get() || self.ignoring.get() > 0 {
+            return false;
+        }
+        !is_shared || !self.tabled.get() || self.passes_again(pc)
+    }
+
+    #[inline(always)]
+    fn append_now(&self, words: [u64; 2]) {
+        self.use_epoch();
+        self.log.write(words, || false);
+    }
+
+    /// Appends the record of a read of bytes of a granule that has no owner and this word, if there is nothing else to
+    /// do; whether it was so.
+    #[inline(always)]
+    pub(crate) fn append_read(
+        &self,
+        address: usize,
+        word: u64,
+        bytes: u64,
+        words: [u64; 2],
+    ) -> bool {
+        if !self.may_append_at_once(true, words[1]) {
+            return false;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        self.see(address);
+        self.note_read(address & !7, word, bytes);
+        self.append_now(words);
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        true
+    }
+
+    /// Writes down what the log has to say before an access: the number of the transaction, and the functions that
+    /// the thread is in. Whether there was anything to say, and nothing else is to be done.
+    #[inline(always)]
+    pub(crate) fn gets_ready(&self) -> bool {
+        let is_ready = self.ready.get() == self.top.get();
+        if is_ready || self.silent.get() || !self.tabled.get() || self.skips.get() {
+            return false;
+        }
+        if self.busy.get() || self.ignoring.get() > 0 {
+            return false;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        self.mark();
+        self.log_frames();
+        self.ready.set(self.top.get());
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        true
     }
 
     /// Appends the record of an atomic operation, which has an epoch of its own.
@@ -181,7 +234,7 @@ impl Thread {
         let (low, high) = (self.stack_low.get(), self.stack_high.get());
         let number = first_word(Kind::Continue, 0, self.number.get());
         write(&[number, 0, low as u64, (high - low) as u64]);
-        let logged = self.logged.get().min(FRAMES);
+        let logged = (self.kept.get() - self.base()) / size_of::<Frame>();
         let unnamed = logged.saturating_sub(2 * SNAPSHOT);
         let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
         for frame in outer {
@@ -194,6 +247,10 @@ impl Thread {
         for frame in &inner[unnamed..] {
             let frame = frame.get();
             write(&self.entered(frame));
+        }
+        if self.left() > 0 {
+            // That they have been left is what the chunk says first.
+            write(&[first_word(Kind::Unnamed, 0, self.left() as u64), 0]);
         }
         if !self.tabled.get() {
             // What the thread is after needs no edge any more, and the edges may be forgotten.

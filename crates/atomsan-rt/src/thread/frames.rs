@@ -5,6 +5,10 @@
 //! no log. A frame remembers the stack pointer, and entering a function drops the frames below
 //! it, which a `longjmp` or an exception has left without telling us.
 //!
+//! That a function of those in the log was left is written down at once where everything is recorded, because another
+//! epoch begins there. Where the program knows its regions it is only noted, by the end of the frames that were
+//! *kept*, and written down in front of the next record: mostly together with the number of the next transaction.
+//!
 //! The hooks do that by themselves ([`crate::hooks`]) while nothing else is to be done: a function
 //! that is entered while the top of the stack is below `room`, and left while it stays above
 //! `floor`. [`Thread::guard`] is what sets these two. Where everything is recorded, another function is another epoch, so there is
@@ -25,9 +29,34 @@ impl Thread {
         self.base() + FRAMES * size_of::<Frame>()
     }
 
-    /// Where the frames end that are in the log.
-    pub(super) fn logged_end(&self) -> usize {
-        self.base() + self.logged.get() * size_of::<Frame>()
+    /// Nothing is in the log.
+    pub(super) fn forget_logged(&self) {
+        self.kept.set(self.base());
+        self.logged.set(self.base());
+        self.is_not_ready();
+    }
+
+    /// How many functions have been left that are in the log.
+    #[inline(always)]
+    pub(crate) fn left(&self) -> usize {
+        (self.logged.get() - self.kept.get()) / size_of::<Frame>()
+    }
+
+    /// The log says so.
+    #[inline(always)]
+    pub(crate) fn has_said_left(&self) {
+        self.logged.set(self.kept.get());
+    }
+
+    /// Frames behind this have been left; whether any was in the log.
+    #[inline(always)]
+    pub(super) fn keeps_until(&self, top: usize) -> bool {
+        let was_logged = self.kept.get() > top;
+        if was_logged {
+            self.kept.set(top);
+            self.is_not_ready();
+        }
+        was_logged
     }
 
     /// How many frames there are.
@@ -47,8 +76,10 @@ impl Thread {
         let outside = self.tabled.get() && !inside;
         self.floor.set(if outside || excess {
             usize::MAX
+        } else if self.tabled.get() {
+            self.region_floor()
         } else {
-            self.logged_end().max(self.region_floor())
+            self.kept.get()
         });
     }
 
@@ -111,10 +142,14 @@ impl Thread {
         }
         let top = end - size_of::<Frame>();
         self.top.set(top);
-        if self.logged_end() > top {
-            self.log_exit(self.depth());
+        let was_logged = self.keeps_until(top);
+        if was_logged && !self.tabled.get() {
+            self.log_exit();
         }
         if self.tabled.get() {
+            if was_logged && !self.is_inside() {
+                self.next_epoch();
+            }
             // SAFETY: the innermost frame, which has just been left.
             let frame = unsafe { (*(top as *const Cell<Frame>)).get() };
             self.work(|| self.leave(frame.function, end));
@@ -123,39 +158,48 @@ impl Thread {
     }
 
     #[inline(never)]
-    fn log_exit(&self, depth: usize) {
+    fn log_exit(&self) {
         self.work(|| {
-            // The call is in the snapshot of a chunk that starts here.
-            while self.logged.get() > depth {
-                self.log_last_exit();
-            }
-            if !self.is_inside() {
-                self.next_epoch();
-            }
+            self.log_exits();
+            self.next_epoch();
         });
         self.guard();
-        if !self.tabled.get() {
-            start::noise(0);
+        start::noise(0);
+    }
+
+    /// Writes down that functions were left which are in the log.
+    #[inline(never)]
+    fn log_exits(&self) {
+        while self.logged.get() > self.kept.get() {
+            self.write([first_word(Kind::Exit, 0, 0), 0]);
+            self.logged.set(self.logged.get() - size_of::<Frame>());
         }
     }
 
-    /// Writes down that the innermost function of those in the log was left.
-    #[inline(never)]
-    pub(super) fn log_last_exit(&self) {
-        self.write([first_word(Kind::Exit, 0, 0), 0]);
-        self.logged.set(self.logged.get() - 1);
-        self.is_not_ready();
-    }
-
-    #[inline(never)]
+    /// Writes down which functions the thread is in, as far as they are not in the log.
+    #[inline(always)]
     pub(super) fn log_frames(&self) {
-        let depth = self.depth();
-        while self.logged.get() < depth {
-            let index = self.logged.get();
-            self.write(self.entered(self.frames[index].get()));
-            self.logged.set(index + 1);
+        if self.logged.get() != self.kept.get() {
+            self.log_exits();
         }
-        self.guard();
+        if self.kept.get() != self.top.get() {
+            self.log_entries();
+        }
+    }
+
+    #[inline(never)]
+    fn log_entries(&self) {
+        while self.kept.get() < self.top.get() {
+            let kept = self.kept.get();
+            // SAFETY: in front of the top is a frame.
+            let frame = unsafe { (*(kept as *const Cell<Frame>)).get() };
+            self.write(self.entered(frame));
+            self.kept.set(kept + size_of::<Frame>());
+            self.logged.set(self.kept.get());
+        }
+        if !self.tabled.get() {
+            self.guard();
+        }
     }
 
     /// Where the innermost function that we know of has called what is running now. It may have
