@@ -29,7 +29,7 @@ mod recorded;
 mod truth;
 
 use crate::format::{CHUNK_UNIT, Kind, LOW, MAGIC, header};
-use crate::ownership::{self, Outcome};
+use crate::ownership::{self, Outcome, Quick};
 use crate::recording::Chunk;
 use crate::start::Logs;
 use crate::thread::{self, Thread};
@@ -258,8 +258,16 @@ impl Actor {
         let from = self.thread.position();
         if size > 16 {
             ownership::access_range(self.thread, address, size, write, 1);
-        } else if !ownership::logs_quickly(self.thread, address, size, write, 1) {
-            ownership::access(self.thread, address, size, write, 1);
+        } else {
+            let quickly = || ownership::logs_quickly(self.thread, address, size, write, 1);
+            let is_done = match quickly() {
+                Quick::Done => true,
+                Quick::Unready => self.thread.gets_ready() && matches!(quickly(), Quick::Done),
+                Quick::No => false,
+            };
+            if !is_done {
+                ownership::access(self.thread, address, size, write, 1);
+            }
         }
         let log = (self.thread.slot.get(), from, self.thread.position());
         sync::step();
