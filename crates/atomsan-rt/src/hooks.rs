@@ -21,6 +21,17 @@ use core::mem::offset_of;
 
 extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let thread = thread::recorded();
+    match thread.map(|thread| ownership::logs_private(thread, address, SIZE, WRITE, pc)) {
+        Some(Quick::Done) => {}
+        Some(Quick::Unready) => plain_unready::<SIZE, WRITE>(address, pc),
+        Some(Quick::No) | None => plain_shared::<SIZE, WRITE>(address, pc),
+    }
+}
+
+/// The same of what others use too. What is usual needs few registers, and no stack frame.
+#[inline(never)]
+extern "C-unwind" fn plain_shared<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
+    let thread = thread::recorded();
     match thread.map(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc)) {
         Some(Quick::Done) => {}
         Some(Quick::Unready) => plain_unready::<SIZE, WRITE>(address, pc),
@@ -40,7 +51,7 @@ extern "C-unwind" fn plain_unready<const SIZE: usize, const WRITE: bool>(address
     }
 }
 
-/// The same if there is more to do than to write it down. What is usual has no stack frame.
+/// The same if there is more to do than to write it down.
 #[inline(never)]
 extern "C-unwind" fn plain_slowly<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     if let Some(thread) = thread::current()

@@ -259,7 +259,11 @@ impl Actor {
         if size > 16 {
             ownership::access_range(self.thread, address, size, write, 1);
         } else {
-            let quickly = || ownership::logs_quickly(self.thread, address, size, write, 1);
+            let (thread, pc) = (self.thread, 1);
+            let quickly = || match ownership::logs_private(thread, address, size, write, pc) {
+                Quick::No => ownership::logs_quickly(thread, address, size, write, pc),
+                done_or_unready => done_or_unready,
+            };
             let is_done = match quickly() {
                 Quick::Done => true,
                 Quick::Unready => self.thread.gets_ready() && matches!(quickly(), Quick::Done),

@@ -105,8 +105,44 @@ impl Quick {
     }
 }
 
-/// A plain access, if it is of one granule that the thread owns, or has no owner and the thread may read it, and
-/// only has to be written down.
+/// A plain access, if it is of one granule that the thread has to itself and only has to be written down.
+#[inline(always)]
+pub(crate) fn logs_private(
+    thread: &Thread,
+    address: usize,
+    size: usize,
+    write: bool,
+    pc: u64,
+) -> Quick {
+    let shadow = shadow::word(address);
+    let word = shadow.load(Ordering::Relaxed);
+    let state = if write { STATE } else { EXCLUSIVE };
+    let is_other = (word ^ thread.mine.get()) & (state | SLOT | ATOMIC | SHARED) != 0;
+    if is_other || (address & 7) + size > 8 {
+        return Quick::No;
+    }
+    let logged = logging(bytes(address, size), write);
+    let before = if thread.is_in_stretch(word) {
+        word & BYTES
+    } else {
+        0
+    };
+    let next = owned(thread, word & STATE) | before | logged;
+    let renew = || {
+        shadow.store(next, Ordering::Release);
+        true
+    };
+    if before & logged == logged {
+        // The hooks see to it from now on.
+        renew();
+        return Quick::Done;
+    }
+    let kind = if write { Kind::Write } else { Kind::Read };
+    let first = first_word(kind, size as u8, address as u64);
+    Quick::of(thread.append_at_once(false, [first, second_word(0, pc)], renew))
+}
+
+/// The same of one granule that the thread owns, or that has no owner and that the thread may read.
 #[inline(always)]
 pub(crate) fn logs_quickly(
     thread: &Thread,

@@ -52,7 +52,11 @@ impl Thread {
     /// Whether a word of the thread's own is from this stretch.
     #[inline(always)]
     pub(crate) fn is_in_stretch(&self, word: u64) -> bool {
-        let start = self.stretch.get();
-        ownership::since(start, word) <= ownership::since(start, self.mine.get())
+        let (start, mine) = (self.stretch.get(), self.mine.get());
+        if start == mine {
+            // It has only just begun, as most have.
+            return ownership::since(mine, word) == 0;
+        }
+        ownership::since(start, word) <= ownership::since(start, mine)
     }
 }
