@@ -168,7 +168,12 @@ pub(crate) fn logs_quickly(
         };
     }
     let logged = logging(bytes(address, size), write);
-    let before = logged_before(thread, word);
+    // Where no region is, it does not matter where an access is.
+    let before = match thread.passes_again(second_word(0, pc)) {
+        true if thread.is_in_stretch(word) => word & BYTES,
+        true => 0,
+        false => logged_before(thread, word),
+    };
     let next = owned(thread, word & STATE) | word & SHARED | before | logged;
     if before & logged == logged {
         // The hooks see to it from now on.

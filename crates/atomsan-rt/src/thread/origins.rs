@@ -20,6 +20,7 @@ const CALLS: usize = 40;
 /// How many ways to an allocation there may be, and how many places each may have in the table.
 const KNOWN_LEN: usize = 1 << 13;
 const PROBES: usize = 8;
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The numbers of calls that have been written down; 0 where nothing is.
 static KNOWN: [AtomicU64; KNOWN_LEN] = [const { AtomicU64::new(0) }; KNOWN_LEN];
 
@@ -85,12 +86,13 @@ impl Thread {
     fn number_of_calls(&self) -> Option<u64> {
         let depth = self.depth();
         let frames = &self.frames[depth.saturating_sub(CALLS)..depth];
+        // No frame has to wait for the product of another one.
         let number = frames.iter().fold(1u64, |number, frame| {
             let Frame { call, function, .. } = frame.get();
-            let mixed = number.rotate_left(5) ^ call ^ (function & LOW).rotate_left(24);
-            mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            let mixed = (call ^ (function & LOW).rotate_left(24)).wrapping_mul(MIXER);
+            number.rotate_left(7) ^ mixed ^ mixed >> 29
         });
-        let number = number.max(1);
+        let number = number.wrapping_mul(MIXER).max(1);
         for probe in 0..PROBES {
             let place = &KNOWN[((number >> 40) as usize + probe) % KNOWN_LEN];
             match place.load(Ordering::Relaxed) {
