@@ -269,6 +269,12 @@ fn is_shared(thread: &Thread, word: u64) -> bool {
     }
 }
 
+/// Whether another thread has written to a granule last.
+pub(crate) fn is_written_by_another(thread: &Thread, address: usize) -> bool {
+    let word = unlocked(shadow::word(address));
+    word & STATE == WRITE_EXCLUSIVE && slot_of(word) != thread.slot.get()
+}
+
 /// An access to one granule that the thread does not own.
 #[inline(never)]
 fn take(thread: &Thread, address: usize, size: usize, write: bool, pc: u64) {

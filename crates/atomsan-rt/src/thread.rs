@@ -140,6 +140,8 @@ pub(crate) struct Thread {
     last_load: Cell<LastLoad>,
     turns: Cell<turns::Turns>,
     found: turns::Found,
+    /// Whether it is known who has woken the thread, before it waits for that.
+    pub(crate) woken: Cell<bool>,
     /// The last granule that was taken by an attempt that failed, and its words before and after.
     pub(crate) taken: Cell<(usize, u64, u64)>,
     /// Positions that this thread is after, by slot; it is always after itself.

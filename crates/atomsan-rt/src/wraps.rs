@@ -20,6 +20,8 @@ mod wrap {
     pub(crate) const PARK: u32 = 7;
     pub(crate) const SCOPED_END: u32 = 8;
     pub(crate) const YIELD: u32 = 9;
+    /// The same as the other, and the first argument is a reference to the handle of the thread.
+    pub(crate) const PARK_THREAD: u32 = 10;
 }
 
 /// A scope's counter of running threads is one of the words at its start.
@@ -35,7 +37,12 @@ extern "C" fn atomsan_wrap_before(what: u32, first: usize, second: usize, pc: u6
         }
         wrap::WAIT => step(Kind::Wait, second, pc),
         wrap::BARRIER => pass(Kind::Arrive, first, pc),
-        wrap::PARK => record(|thread| thread.append_step(Kind::Wait, parking_place(thread), pc)),
+        wrap::PARK | wrap::PARK_THREAD => record(|thread| {
+            // Who is woken before that does not wait at all.
+            let is_seen = what == wrap::PARK_THREAD && thread.is_tabled();
+            thread.woken.set(is_seen && take_parker(thread, first));
+            thread.append_step(Kind::Wait, parking_place(thread), pc);
+        }),
         wrap::YIELD => step(Kind::Yield, 0, pc),
         wrap::ONCE => guarded(&[Kind::AcquireShared], first, pc),
         // Who waits for the scope reads the counter, and is after this.
@@ -57,9 +64,13 @@ extern "C" fn atomsan_wrap_after(what: u32, first: usize, second: usize, pc: u64
         wrap::READ => acquired(Kind::AcquireShared, first, pc),
         wrap::WAIT => acquired(Kind::Woken, second, pc),
         wrap::BARRIER => pass(Kind::Leave, first, pc),
-        // Whoever woke this thread cannot be seen, so it is after everybody.
-        wrap::PARK => record(|thread| {
-            thread.after_everybody();
+        // If it cannot be seen who woke this thread, it is after everybody.
+        wrap::PARK | wrap::PARK_THREAD => record(|thread| {
+            let is_seen = what == wrap::PARK_THREAD && thread.is_tabled();
+            let is_woken = is_seen && take_parker(thread, first);
+            if !is_woken && !thread.woken.get() {
+                thread.after_everybody();
+            }
             thread.append_step(Kind::Woken, parking_place(thread), pc);
         }),
         // Nor can be seen who ran the initialiser.
@@ -69,6 +80,23 @@ extern "C" fn atomsan_wrap_after(what: u32, first: usize, second: usize, pc: u64
         }
         _ => {}
     }
+}
+
+/// Takes what a thread is woken by, which is one of the words behind the two counters that its handle points to;
+/// whether somebody else had changed one of them. Who wakes a thread does so by an atomic operation, in code
+/// that is the program's own, unless the standard library does it itself.
+fn take_parker(thread: &crate::thread::Thread, handle: usize) -> bool {
+    const WORDS: core::ops::Range<usize> = 2..8;
+    // SAFETY: the argument is a reference to a handle, which is a pointer.
+    let shared = unsafe { (handle as *const usize).read() };
+    let words = WORDS.map(|word| shared + 8 * word);
+    let was_changed = words
+        .clone()
+        .any(|word| ownership::is_written_by_another(thread, word));
+    for word in words {
+        ownership::own(thread, word, 0, true);
+    }
+    was_changed
 }
 
 /// A thread waits for itself to be woken.

@@ -74,12 +74,12 @@ const WRAPPED: &[(&str, u32, &str)] = &[
     ),
     (
         "std::thread::thread::Thread::park",
-        7,
+        10,
         "parking inside of std, as channels do",
     ),
     (
         "std::thread::thread::Thread::park_timeout",
-        7,
+        10,
         "parking with a timeout inside of std, as channels do",
     ),
     (
