@@ -55,6 +55,7 @@ mod links;
 mod live;
 mod origins;
 mod parts;
+mod pressure;
 mod questions;
 mod single;
 mod stream;

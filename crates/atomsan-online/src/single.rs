@@ -7,6 +7,7 @@ use crate::links::Links;
 use crate::live::Live;
 use crate::origins;
 use crate::parts::Part;
+use crate::pressure::Pressure;
 use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
@@ -46,6 +47,7 @@ pub(crate) struct Single {
     pub(crate) records: u64,
     /// How many chunks there were when last looked at.
     kept: usize,
+    pressure: Pressure,
     /// Since when the program has had as many chunks as it may, and none could go back.
     full: Option<Instant>,
 }
@@ -64,7 +66,9 @@ impl Single {
         live.look_at_clocks()?;
         let news = self.links.advance(live)?;
         self.chunks.look(live)?;
-        if self.links.is_due(PATIENCE, news) {
+        let hurry = self.pressure.is_high(self.chunks.count());
+        if self.links.is_due(PATIENCE, news, hurry) {
+            self.pressure.check();
             self.check(live, checker, options)?;
             self.links.rest();
         }
@@ -85,6 +89,7 @@ impl Single {
         }
         let gave = before - self.chunks.count();
         self.kept = self.chunks.count();
+        self.pressure.count(self.kept);
         self.make_room(live, gave)?;
         Ok(if answered || crowded && gave > 0 {
             Haste::Now
