@@ -188,7 +188,8 @@ impl Chunks {
     /// a slot belong to the component as well, even if they have no edge of their own: the later of the two may
     /// stand for what they did. Of what is not settled there is only the order.
     ///
-    /// The logs are read twice, so that only what is left is ever in memory.
+    /// The logs are read twice, so that only what is left is ever in memory; those of a component without a
+    /// conflict, once.
     pub(crate) fn parts(
         &mut self,
         live: &mut Live,
@@ -229,6 +230,7 @@ impl Chunks {
         }
         let mut found: Vec<Found> = components.iter().map(|_| Found::default()).collect();
         for (mut walk, chunks) in walks {
+            walk.retain(|component| uses.may_conflict(component));
             let mut transaction = 0;
             walk.through(live, chunks, |walk, record, words| {
                 if std::mem::replace(&mut transaction, walk.transaction) != walk.transaction {

@@ -153,6 +153,11 @@ impl Walk {
         }
     }
 
+    /// Leaves components out, before the walk has begun.
+    pub(crate) fn retain(&mut self, component: impl Fn(usize) -> bool) {
+        (self.stretches).retain(|stretch| component(stretch.component));
+    }
+
     /// Whether some of these transactions belong to a component.
     fn wants(&self, from: u64, to: u64) -> bool {
         let mut stretches = self.stretches.iter();

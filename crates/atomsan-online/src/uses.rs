@@ -9,7 +9,9 @@
 //! middle of a region while another went through thousands.
 //!
 //! Granules are not told apart if they have the same place in the table. What is in the same place seems
-//! to be used together, so more stays than must, and nothing goes that must stay.
+//! to be used together, so more stays than must, and nothing goes that must stay. Neighbours have places
+//! in the same cache line, because what is used together often lies together: nearly all the time is
+//! waiting for the table otherwise.
 
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{CHUNK_UNIT, Kind, SLOTS};
@@ -17,6 +19,8 @@ use std::ops::Range;
 
 /// The table has so many places, as a power of two, at least and at most: a place is two bytes.
 const PLACES: (u32, u32) = (10, 21);
+/// So many neighbours, as a power of two, have places next to each other: a cache line of them.
+const NEIGHBOURS: u32 = 5;
 /// From so many granules on, a range is not looked at granule by granule.
 const LARGE: u64 = 1 << 10;
 /// How many such ranges of a component are told apart.
@@ -51,6 +55,8 @@ pub(crate) struct Uses {
     ranges: Vec<Vec<Large>>,
     /// Whether there are too many of them.
     all: bool,
+    /// The components that may have conflicts.
+    conflicts: Vec<bool>,
 }
 
 /// A large range that a slot uses.
@@ -89,6 +95,10 @@ fn is_synchronisation(kind: Kind) -> bool {
     )
 }
 
+fn is_always_conflict(kind: Kind) -> bool {
+    matches!(kind, Kind::Fork | Kind::Join)
+}
+
 impl Uses {
     /// Nobody uses anything yet; there will be so many chunks of records.
     pub(crate) fn new(chunks: usize) -> Uses {
@@ -100,26 +110,52 @@ impl Uses {
             shift: u64::BITS - bits,
             ranges: Vec::new(),
             all: false,
+            conflicts: Vec::new(),
         }
     }
 
+    /// There may be a conflict in a component.
+    fn conflict(&mut self, component: usize) {
+        if self.conflicts.len() <= component {
+            self.conflicts.resize(component + 1, false);
+        }
+        self.conflicts[component] = true;
+    }
+
+    /// Whether there may be a conflict in a component. If not, each of its records is none.
+    pub(crate) fn may_conflict(&self, component: usize) -> bool {
+        self.conflicts.get(component).is_some_and(|&may| may)
+    }
+
+    /// Where a granule has its place: its line is told by a hash, which also stirs the places in it, so that
+    /// those at the same offset in two lines of memory seldom meet.
     fn place(&self, component: usize, granule: u64) -> usize {
-        let mixed = granule ^ (component as u64) << 48;
-        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+        let line = granule >> NEIGHBOURS ^ (component as u64) << 48;
+        let mixed = line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
+        (mixed ^ granule & ((1 << NEIGHBOURS) - 1)) as usize
     }
 
     /// A slot does something in a component.
     pub(crate) fn note(&mut self, component: usize, slot: usize, record: &Record) {
         let Some((granules, reads)) = used(record) else {
+            if is_always_conflict(record.kind) {
+                self.conflict(component);
+            }
             return;
         };
         let (slot, written) = (slot as u16, if reads { 0 } else { WRITTEN });
         if granules.end - granules.start > LARGE {
             return self.note_large(component, granules, slot, written);
         }
+        let mut conflicts = false;
         for granule in granules {
             let place = self.place(component, granule);
-            self.places[place] = also(self.places[place], slot, written);
+            let used = also(self.places[place], slot, written);
+            self.places[place] = used;
+            conflicts |= is_conflict(used);
+        }
+        if conflicts {
+            self.conflict(component);
         }
     }
 
@@ -128,6 +164,8 @@ impl Uses {
         if self.ranges.len() <= component {
             self.ranges.resize_with(component + 1, Vec::new);
         }
+        // Who uses something in it is not looked for.
+        self.conflict(component);
         let ranges = &mut self.ranges[component];
         let mut known = ranges.iter_mut();
         if let Some(known) = known.find(|known| known.slot == slot && known.meets(&granules)) {
@@ -147,7 +185,7 @@ impl Uses {
 
     /// What a record is in a component.
     pub(crate) fn part(&self, component: usize, record: &Record) -> Part {
-        if matches!(record.kind, Kind::Fork | Kind::Join) {
+        if is_always_conflict(record.kind) {
             return Part::Conflict;
         }
         let Some((granules, _)) = used(record) else {
@@ -228,7 +266,9 @@ mod tests {
         assert_eq!(uses.part(0, &read(0x2000)), Part::None);
         assert_eq!(uses.part(0, &read(0x3000)), Part::Conflict);
         assert_eq!(uses.part(0, &write(0x3004)), Part::Conflict);
+        assert!(uses.may_conflict(0));
         // Another component has conflicts of its own.
+        assert!(!uses.may_conflict(1));
         assert_eq!(uses.part(1, &read(0x3000)), Part::None);
     }
 
