@@ -343,8 +343,8 @@ impl Symbols {
             .modules
             .iter()
             .find(|module| module.range.contains(&address))?;
-        let data = std::fs::read(&module.path).ok()?;
-        let file = object::File::parse(&*data).ok()?;
+        let data = parts(&module.path)?;
+        let file = object::File::parse(&data).ok()?;
         let address = address - module.range.start + module.image().base;
         let segment = file.segments().find(|segment| {
             (segment.address()..segment.address() + segment.size()).contains(&address)
@@ -384,16 +384,13 @@ impl Module {
         while let Ok(Some(frame)) = frames.next() {
             function = frame.dw_die_offset;
         }
-        let data = std::fs::read(&self.path).ok()?;
-        let file = object::File::parse(&*data).ok()?;
+        let data = parts(&self.path)?;
+        let file = object::File::parse(&data).ok()?;
         types.locals(&file, address, function?.0.into_u64() as usize)
     }
 
     fn types(&self) -> Option<&Types> {
-        let read = || {
-            let data = std::fs::read(&self.path).ok()?;
-            Types::read(&object::File::parse(&*data).ok()?)
-        };
+        let read = || Types::read(&self.path);
         self.types.get_or_init(read).as_ref()
     }
 
@@ -504,12 +501,10 @@ pub(crate) fn programs(recording: &Recording) -> Vec<&str> {
 
 /// Whether a file refers to the runtime; `None` if it cannot be read.
 fn is_instrumented(path: &Path) -> Option<bool> {
-    let data = std::fs::read(path).ok()?;
-    let file = object::File::parse(&*data).ok()?;
-    let refers = |symbol: object::Symbol<'_, '_>| {
-        symbol.name().is_ok_and(|name| name.starts_with("__tsan_"))
-    };
-    Some(file.dynamic_symbols().any(refers))
+    let data = parts(path)?;
+    let file = object::File::parse(&data).ok()?;
+    let mut symbols = file.dynamic_symbols();
+    Some(symbols.any(|symbol| symbol.name().is_ok_and(|name| name.starts_with("__tsan_"))))
 }
 
 /// A static's name without the number that a compiler has put behind it, to tell statics of

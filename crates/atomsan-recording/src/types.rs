@@ -16,11 +16,14 @@ mod locals;
 
 use gimli::{AttributeValue, Operation, Reader as _, UnitOffset};
 use hashbrown::{HashMap, HashSet};
-use object::{Object, ObjectSection};
+use object::{CompressionFormat, Object, ObjectSection, ReadCache};
 use rustc_hash::FxBuildHasher;
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::rc::Rc;
 
 pub(crate) use locals::Local;
@@ -103,18 +106,38 @@ impl Step<'_> {
     }
 }
 
+/// The bytes of a section, which are read to where they stay: a program is mostly debug information, and to have
+/// it twice would be most of what its check takes of memory.
+fn content<'a>(file: &File, section: &impl ObjectSection<'a>) -> Option<Rc<[u8]>> {
+    let range = section.compressed_file_range().ok()?;
+    if range.format != CompressionFormat::None {
+        return Some(section.uncompressed_data().ok()?.as_ref().into());
+    }
+    let end = range.offset.checked_add(range.compressed_size)?;
+    if end > file.metadata().ok()?.len() {
+        return None;
+    }
+    let mut bytes: Rc<[u8]> = std::iter::repeat_n(0, range.compressed_size as usize).collect();
+    file.read_exact_at(Rc::get_mut(&mut bytes)?, range.offset)
+        .ok()?;
+    Some(bytes)
+}
+
 impl Types {
     /// The types of a file, if it has any.
-    pub(crate) fn read(file: &object::File<'_>) -> Option<Types> {
+    pub(crate) fn read(path: &Path) -> Option<Types> {
+        let data = File::open(path).ok()?;
+        let parts = ReadCache::new(&data);
+        let file = object::File::parse(&parts).ok()?;
         let info = file.section_by_name(".debug_info")?;
         if info.size() > LIMIT {
             return None;
         }
         let section = |id: gimli::SectionId| {
             let section = file.section_by_name(id.name());
-            let data = section.and_then(|section| section.uncompressed_data().ok());
-            let data: Rc<[u8]> = data.as_deref().unwrap_or_default().into();
-            Ok::<_, gimli::Error>(Reader::new(data, gimli::LittleEndian))
+            let bytes = section.and_then(|section| content(&data, &section));
+            let bytes = bytes.unwrap_or_default();
+            Ok::<_, gimli::Error>(Reader::new(bytes, gimli::LittleEndian))
         };
         let dwarf = gimli::Dwarf::load(section).ok()?;
         let mut types = Types {

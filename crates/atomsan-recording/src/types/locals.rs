@@ -9,7 +9,7 @@
 
 use super::{Reader, TypeId, Types, type_of};
 use gimli::{AttributeValue, CfaRule, Operation, UnitOffset, UnwindSection as _, X86_64};
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection, ObjectSegment, ReadRef};
 use std::ops::Range;
 
 /// A local: where it is, counted from the stack pointer, what it is called, and its type.
@@ -22,9 +22,9 @@ pub(crate) struct Local {
 impl Types {
     /// The locals of a function that is at a place in the debug information of the unit that the
     /// code at an address is of; the address is behind the prologue.
-    pub(crate) fn locals(
+    pub(crate) fn locals<'data>(
         &self,
-        file: &object::File<'_>,
+        file: &object::File<'data, impl ReadRef<'data>>,
         address: u64,
         function: usize,
     ) -> Option<Vec<Local>> {
@@ -113,7 +113,10 @@ fn frame_offset(
 }
 
 /// What the unwind table says of an address: the register and how far from it the frame ends.
-fn frame_address(file: &object::File<'_>, address: u64) -> Option<(gimli::Register, i64)> {
+fn frame_address<'data>(
+    file: &object::File<'data, impl ReadRef<'data>>,
+    address: u64,
+) -> Option<(gimli::Register, i64)> {
     let section = file.section_by_name(".eh_frame")?;
     let table = gimli::EhFrame::new(section.data().ok()?, gimli::LittleEndian);
     let bases = gimli::BaseAddresses::default().set_eh_frame(section.address());
@@ -130,7 +133,10 @@ fn frame_address(file: &object::File<'_>, address: u64) -> Option<(gimli::Regist
     }
 }
 
-fn code<'data>(file: &object::File<'data>, range: Range<u64>) -> Option<&'data [u8]> {
+fn code<'data>(
+    file: &object::File<'data, impl ReadRef<'data>>,
+    range: Range<u64>,
+) -> Option<&'data [u8]> {
     let segment = file.segments().find(|segment| {
         (segment.address()..segment.address() + segment.size()).contains(&range.start)
     })?;
