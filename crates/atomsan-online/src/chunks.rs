@@ -83,9 +83,11 @@ impl Chunks {
         Ok(true)
     }
 
-    /// Finds the chunks that a log has by now.
+    /// Finds the chunks that a log has by now. The log was looked at before, so what is read now of a chunk that was left
+    /// by then is how it stays, with the next one. Only of the last one that was known before, it is not.
     fn find(&mut self, live: &Live, at: usize) -> io::Result<()> {
         let slot = &mut self.slots[at];
+        let mut is_new = !slot.begun;
         if !slot.begun {
             let Some(first) = live.first_chunk(at)? else {
                 return Ok(());
@@ -96,9 +98,11 @@ impl Chunks {
         }
         while let Some(last) = slot.chunks.back_mut()
             && live.has_left(at, last)
-            && let Some(now) = live.chunk_now(last)?
         {
-            if now.position != last.position {
+            if !std::mem::replace(&mut is_new, true) {
+                let Some(now) = live.chunk_now(last)? else {
+                    break;
+                };
                 *last = now;
                 continue;
             }

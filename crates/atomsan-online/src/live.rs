@@ -17,8 +17,6 @@ use std::path::Path;
 
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
-/// Where it says whether nobody needs it.
-const CHUNK_NEEDLESS: u64 = std::mem::offset_of!(ChunkHeader, needless) as u64;
 
 /// The log of one slot, as far as it has been read.
 #[derive(Debug, Default)]
@@ -54,6 +52,11 @@ pub(crate) struct ChunkAt {
     snapshot: u64,
     /// The transaction of the last record before it.
     pub(crate) clock: u64,
+    /// The offset of the next chunk; 0 if this was the last one of its log, which may go on and start again. Others
+    /// stay what they are.
+    next: u64,
+    /// Whether it is only kept for its own sake.
+    pub(crate) is_needless: bool,
 }
 
 /// A recording that is being written.
@@ -235,9 +238,9 @@ impl Live {
         self.logs[slot].written >= chunk.position + CHUNK_UNIT as u64
     }
 
-    /// The chunk after one that has been left.
+    /// The chunk after one that had been left when it was read.
     pub(crate) fn next_chunk(&self, chunk: &ChunkAt) -> io::Result<Option<ChunkAt>> {
-        self.chunk_at(self.word(chunk.offset + CHUNK_NEXT)?)
+        self.chunk_at(chunk.next)
     }
 
     /// What a chunk is now: its thread may have started it again. `None` while it does.
@@ -259,6 +262,8 @@ impl Live {
             position: field(&bytes, 24),
             snapshot: field(&bytes, 16) >> 32,
             clock: field(&bytes, std::mem::offset_of!(ChunkHeader, clock)),
+            next: field(&bytes, std::mem::offset_of!(ChunkHeader, next)),
+            is_needless: field(&bytes, std::mem::offset_of!(ChunkHeader, needless)) == 1,
         }))
     }
 
@@ -279,10 +284,8 @@ impl Live {
         let start = chunk.offset + CHUNK_HEADER_SIZE as u64;
         let buffer = start_of(&mut self.buffer, len as usize);
         self.file.read_exact_at(buffer, start)?;
-        if self
-            .chunk_now(chunk)?
-            .is_none_or(|now| now.position != chunk.position)
-        {
+        let is_other = |now: Option<ChunkAt>| now.is_none_or(|now| now.position != chunk.position);
+        if chunk.next == 0 && is_other(self.chunk_now(chunk)?) {
             // It has started again.
             return Ok((Vec::new(), Vec::new()));
         }
@@ -290,11 +293,6 @@ impl Live {
         let (before, records) = buffer.split_at(snapshot as usize);
         let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
         Ok((words(before), words(records)))
-    }
-
-    /// Whether a chunk is only kept for its own sake.
-    pub(crate) fn is_needless(&self, chunk: &ChunkAt) -> io::Result<bool> {
-        Ok(self.word(chunk.offset + CHUNK_NEEDLESS)? == 1)
     }
 
     /// Entries of where memory comes from, so many from a place on; all of them zero where nobody has written any.

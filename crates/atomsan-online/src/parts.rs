@@ -270,7 +270,7 @@ impl Walk {
         let mut next = 0;
         for index in wanted {
             let chunk = &chunks[index];
-            if live.is_needless(chunk)? {
+            if chunk.is_needless {
                 continue;
             }
             if std::mem::replace(&mut next, index + 1) != index {
