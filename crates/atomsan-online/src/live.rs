@@ -184,7 +184,7 @@ impl Live {
     /// The threads are looked at one after the other while they run, so of two that were in touch,
     /// the later one may be further than the earlier one. But whatever was written before all had
     /// been looked at, all have written when they are looked at again. So what is
-    /// [settled](Live::is_settled) is in an order that the second look has the whole of.
+    /// [settled](Live::settled) is in an order that the second look has the whole of.
     pub(crate) fn look_at_clocks(&mut self) -> io::Result<()> {
         self.look_at_entries(|log, entry| {
             log.clock = field(entry, entry::CLOCK);
@@ -207,11 +207,9 @@ impl Live {
         Ok(())
     }
 
-    /// Whether a record was there before any of the others was looked at for the second time.
-    pub(crate) fn is_settled(&self, slot: usize, position: u64) -> bool {
-        self.logs
-            .get(slot)
-            .is_some_and(|log| position < log.settled)
+    /// Records up to this position were there before any of the others was looked at for the second time.
+    pub(crate) fn settled(&self, slot: usize) -> u64 {
+        self.logs.get(slot).map_or(0, |log| log.settled)
     }
 
     /// A slot's clock, when last looked at.

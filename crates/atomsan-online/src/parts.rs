@@ -267,6 +267,7 @@ impl Walk {
         mut visit: impl FnMut(&mut Walk, &Record, &[u64]),
     ) -> io::Result<()> {
         let wanted: Vec<usize> = self.wanted(chunks).collect();
+        let settled = live.settled(self.slot);
         let mut next = 0;
         for index in wanted {
             let chunk = &chunks[index];
@@ -295,7 +296,7 @@ impl Walk {
                     }
                     continue;
                 }
-                if record.kind != Kind::Edge && !live.is_settled(self.slot, record.position) {
+                if record.position >= settled && record.kind != Kind::Edge {
                     // A part has no gaps.
                     self.close();
                 } else if !self.active.is_empty() {

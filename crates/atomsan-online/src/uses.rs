@@ -273,6 +273,52 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_have_places_next_to_each_other() {
+        let uses = Uses::new(16);
+        let line = |first: u64| -> Vec<usize> {
+            let mut places: Vec<usize> = (first..first + 32).map(|at| uses.place(0, at)).collect();
+            places.sort_unstable();
+            places
+        };
+        for first in (0..1 << 20).step_by(32) {
+            let places = line(first);
+            assert_eq!(places[0] % 32, 0);
+            assert!(places.windows(2).all(|two| two[0] + 1 == two[1]));
+        }
+        // Few that are as far apart as pages are meet.
+        let mut far: Vec<usize> = (0..1000).map(|page| uses.place(0, page * 512)).collect();
+        far.sort_unstable();
+        far.dedup();
+        assert!(far.len() > 990, "{}", far.len());
+    }
+
+    #[test]
+    fn a_component_may_have_a_conflict_if_one_of_its_records_is_one() {
+        let noted = |records: &[(usize, Record)]| {
+            let mut uses = Uses::new(1);
+            records
+                .iter()
+                .for_each(|(slot, record)| uses.note(3, *slot, record));
+            let conflicts = records
+                .iter()
+                .any(|(_, one)| uses.part(3, one) == Part::Conflict);
+            assert!(uses.may_conflict(3) || !conflicts, "{records:?}");
+            assert!(!uses.may_conflict(2));
+            uses.may_conflict(3)
+        };
+        let read = (1, record(Kind::Read, 8, 0x1000, 0));
+        let write = (2, record(Kind::Write, 8, 0x1000, 0));
+        let large = (2, record(Kind::WriteRange, 0, 0x1000, 1 << 20));
+        assert!(!noted(&[]));
+        assert!(!noted(&[read, (2, read.1)]));
+        assert!(!noted(&[write, write]));
+        assert!(noted(&[read, write]));
+        assert!(noted(&[write, read]));
+        assert!(noted(&[(1, record(Kind::Fork, 0, 2, 0))]));
+        assert!(noted(&[read, large]));
+    }
+
+    #[test]
     fn locks_that_two_slots_take_are_conflicts() {
         let mut uses = Uses::new(1);
         for (slot, lock) in [(1, 0x1000), (1, 0x2000), (2, 0x2000)] {
