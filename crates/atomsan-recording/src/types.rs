@@ -527,3 +527,29 @@ fn length(entry: &gimli::DebuggingInformationEntry<Reader>) -> Option<u64> {
     let value = |name| entry.attr_value(name).and_then(|value| value.udata_value());
     value(gimli::DW_AT_count).or_else(|| value(gimli::DW_AT_upper_bound)?.checked_add(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_are_what_they_are_in_the_file() {
+        let program = std::env::current_exe().unwrap();
+        let (all, file) = (
+            std::fs::read(&program).unwrap(),
+            File::open(&program).unwrap(),
+        );
+        let parsed = object::File::parse(&*all).unwrap();
+        for name in [".text", ".rodata", ".debug_abbrev"] {
+            if let Some(section) = parsed.section_by_name(name) {
+                let data = section.uncompressed_data().unwrap();
+                assert!(content(&file, &section).unwrap()[..] == data[..], "{name}");
+            }
+        }
+        // A file that has become shorter has nothing there.
+        let cut = tempfile::tempfile().unwrap();
+        let text = parsed.section_by_name(".text").unwrap();
+        assert!(content(&cut, &text).is_none());
+        assert!(Types::read(Path::new("/no/such/file")).is_none());
+    }
+}
