@@ -30,7 +30,7 @@ impl First {
         let answered = self.questions.answer(live, options)?;
         live.look_at_clocks_only()?;
         let news = self.links.advance(live)? || answered;
-        if self.links.is_due(PATIENCE, news, false) {
+        if self.links.is_due(PATIENCE, news) {
             self.check(options);
             self.links.rest();
         }

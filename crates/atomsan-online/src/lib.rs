@@ -55,7 +55,6 @@ mod links;
 mod live;
 mod origins;
 mod parts;
-mod pressure;
 mod questions;
 mod single;
 mod stream;

@@ -327,17 +327,15 @@ impl Links {
 
     /// Whether components are worth looking for: when so many transactions have ended that the last
     /// search was worth it; or when it was long ago, compared with what it took, so that few that have ended
-    /// do not wait for ever, and all logs with them. `news` is whether there are edges that are new;
-    /// in a `hurry` nothing waits at all.
-    pub(crate) fn is_due(&mut self, patience: usize, news: bool, hurry: bool) -> bool {
+    /// do not wait for ever, and all logs with them. `news` is whether there are edges that are new.
+    pub(crate) fn is_due(&mut self, patience: usize, news: bool) -> bool {
         if self.idg.is_idle() {
             return false;
         }
         let now = Instant::now();
         let since = now - *self.rested.get_or_insert(now);
         let least = if news { AT_LEAST } else { Duration::ZERO };
-        let enough = hurry || self.idg.is_due(patience);
-        let due = enough || since >= least.max(TIMES * self.took);
+        let due = self.idg.is_due(patience) || since >= least.max(TIMES * self.took);
         if due {
             self.rested = Some(now);
         }

@@ -7,7 +7,6 @@ use crate::links::Links;
 use crate::live::Live;
 use crate::origins;
 use crate::parts::Part;
-use crate::pressure::Pressure;
 use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
@@ -47,7 +46,6 @@ pub(crate) struct Single {
     pub(crate) records: u64,
     /// How many chunks there were when last looked at.
     kept: usize,
-    pressure: Pressure,
     /// Since when the program has had as many chunks as it may, and none could go back.
     full: Option<Instant>,
 }
@@ -66,9 +64,7 @@ impl Single {
         live.look_at_clocks()?;
         let news = self.links.advance(live)?;
         self.chunks.look(live)?;
-        let hurry = self.pressure.is_high(self.chunks.count());
-        if self.links.is_due(PATIENCE, news, hurry) {
-            self.pressure.check();
+        if self.links.is_due(PATIENCE, news) {
             self.check(live, checker, options)?;
             self.links.rest();
         }
@@ -89,7 +85,6 @@ impl Single {
         }
         let gave = before - self.chunks.count();
         self.kept = self.chunks.count();
-        self.pressure.count(self.kept);
         self.make_room(live, gave)?;
         Ok(if answered || crowded && gave > 0 {
             Haste::Now
