@@ -17,7 +17,7 @@ use atomsan_engines::doublechecker::{self, DoubleChecker};
 use atomsan_engines::engine::Stat;
 use atomsan_recording::Recording;
 use atomsan_recording::file::{Counters, Piece, Record};
-use atomsan_recording::format::{Kind, header};
+use atomsan_recording::format::{CHUNK_UNIT, Kind, MANY_CHUNKS, header};
 use atomsan_recording::symbols::Symbols;
 use atomsan_trace::{Names, Spec};
 use std::io;
@@ -34,8 +34,10 @@ pub struct Options {
     pub recording: atomsan_recording::Options,
     /// Which functions are expected to be atomic.
     pub spec: Spec,
-    /// How many bytes of logs may be kept.
+    /// How many bytes of logs may be kept where all events are given to engines.
     pub memory: usize,
+    /// How many bytes of logs there may be in a single run.
+    pub logs: usize,
     /// How many transactions a component may have before everything is forgotten.
     pub component_limit: usize,
     /// Whether this is a first run: the logs have nothing but edges, and components are not checked
@@ -54,6 +56,7 @@ impl Default for Options {
             recording: atomsan_recording::Options::default(),
             spec: Spec::default(),
             memory: 256 << 20,
+            logs: MANY_CHUNKS * CHUNK_UNIT,
             component_limit: 256,
             first_run: false,
             keep_all: false,

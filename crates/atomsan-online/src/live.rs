@@ -7,8 +7,8 @@
 
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, MANY_CHUNKS, ORIGINS, RETURNED_RING,
-    RING_LEN, SLOT_ENTRIES, SLOTS, call, entry, header, origin,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, ORIGINS, RETURNED_RING, RING_LEN,
+    SLOT_ENTRIES, SLOTS, call, entry, header, origin,
 };
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -446,15 +446,15 @@ impl Live {
         Ok(())
     }
 
-    /// Whether the program may be about to wait for chunks if so many have to be kept.
-    pub(crate) fn is_short_of(&self, kept: usize) -> bool {
-        kept > self.allowed / 4 * 3 && self.allowed < MANY_CHUNKS
+    /// Whether the program may be about to wait for chunks if so many have to be kept, and may have more: up to `most`.
+    pub(crate) fn is_short_of(&self, kept: usize, most: usize) -> bool {
+        kept > self.allowed / 4 * 3 && self.allowed < most
     }
 
-    /// Lets the program have more chunks, because so many have to be kept.
-    pub(crate) fn allow(&mut self, kept: usize) -> io::Result<()> {
-        if self.allowed < MANY_CHUNKS {
-            self.allowed = (2 * self.allowed).max(kept).min(MANY_CHUNKS);
+    /// Lets the program have more chunks, because so many have to be kept: up to `most`.
+    pub(crate) fn allow(&mut self, kept: usize, most: usize) -> io::Result<()> {
+        if self.allowed < most {
+            self.allowed = (2 * self.allowed).max(kept).min(most);
             let allowed = (self.allowed as u64).to_le_bytes();
             self.file.write_all_at(&allowed, header::CHUNKS as u64)?;
         }

@@ -11,6 +11,7 @@ use crate::questions::Questions;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::demotion::Demotion;
 use atomsan_recording::cells::Cells;
+use atomsan_recording::format::{CHUNK_UNIT, FEW_CHUNKS};
 use atomsan_recording::{Recording, Translator};
 use atomsan_trace::StackId;
 use std::io;
@@ -31,8 +32,6 @@ const DEMOTION: u32 = 2;
 const AT_ONCE: usize = 32;
 /// How many records a chunk has, about.
 const RECORDS: u64 = 4096;
-/// How many chunks may wait for the end of their transactions.
-const CHUNKS: usize = 768;
 
 /// A single run, as far as it has been followed.
 #[derive(Debug, Default)]
@@ -80,12 +79,14 @@ impl Single {
         }
         let keep = |slot, position, words: &[u64]| kept.keep(slot, position, words);
         let keeps = options.keep_all;
-        if (self.chunks).advance(live, &self.links, CHUNKS, keep, keeps)? {
+        let most = (options.logs / CHUNK_UNIT).max(FEW_CHUNKS);
+        // The program goes on while some of them are forgotten.
+        if (self.chunks).advance(live, &self.links, most / 4 * 3, keep, keeps)? {
             self.links.cut();
         }
         let gave = before - self.chunks.count();
         self.kept = self.chunks.count();
-        self.make_room(live, gave)?;
+        self.make_room(live, gave, most)?;
         Ok(if answered || crowded && gave > 0 {
             Haste::Now
         } else if news || before > was {
@@ -96,14 +97,14 @@ impl Single {
     }
 
     /// Lets the program have more chunks if it has waited for some that must be kept.
-    fn make_room(&mut self, live: &mut Live, gave: usize) -> io::Result<()> {
-        if gave > 0 || !live.is_short_of(self.chunks.count()) {
+    fn make_room(&mut self, live: &mut Live, gave: usize, most: usize) -> io::Result<()> {
+        if gave > 0 || !live.is_short_of(self.chunks.count(), most) {
             self.full = None;
             return Ok(());
         }
         if self.full.get_or_insert_with(Instant::now).elapsed() > SHORTLY {
             self.full = None;
-            live.allow(self.chunks.count())?;
+            live.allow(self.chunks.count(), most)?;
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ pub const ALONE_RING: usize = ORIGINS + origin::LEN * origin::SIZE;
 pub const HEADER_SIZE: usize = ALONE_RING + RING_LEN * 8;
 /// Size of a chunk of a log; others have a multiple of it.
 pub const CHUNK_UNIT: usize = 64 * 1024;
-/// How many chunks there are at first while somebody follows, and at most.
+/// How many chunks there are at first while somebody follows, and at most, unless it says that there may be more.
 pub const FEW_CHUNKS: usize = 64;
 /// See [`FEW_CHUNKS`].
 pub const MANY_CHUNKS: usize = 1024;

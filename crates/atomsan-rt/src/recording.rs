@@ -407,7 +407,7 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         let most = if turn < SHORTLY {
             wanted()
         } else {
-            MANY_CHUNKS + for_threads
+            wanted().max(MANY_CHUNKS + for_threads)
         };
         if let Some(chunk) = used_or_fresh(most) {
             return Some(chunk);

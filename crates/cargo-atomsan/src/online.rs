@@ -25,8 +25,8 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Room for logs on their way from the program to the check: 64 MB at most, and 128 KB for each thread.
-/// What is not needed costs nothing.
+/// Room for logs on their way from the program to the check: 64 MB at most unless `--memory` says something else, and
+/// 128 KB for each thread. What is not needed costs nothing.
 pub(crate) const LOGS: u64 = 512 << 20;
 /// What is kept of the logs, unless `--memory` says something else.
 const KEPT: u64 = 256 << 20;
@@ -165,6 +165,9 @@ impl Watch<'_> {
                 recording: self.args.options(self.sources),
                 spec: self.spec.clone(),
                 memory: self.args.memory.unwrap_or(KEPT) as usize,
+                logs: self.args.memory.map_or(Options::default().logs, |memory| {
+                    memory.min(LOGS / 4 * 3) as usize
+                }),
                 first_run: self.args.flags.first_run.is_some(),
                 keep_all: self.args.watch.compare,
                 // What is checked again as a recording is checked with one specification.

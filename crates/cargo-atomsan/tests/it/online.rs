@@ -148,6 +148,35 @@ fn a_full_recording_forgets_its_oldest_part() {
     assert_eq!(said.code, 66);
 }
 
+/// A transaction that does not end keeps its log, as far as there is room for it, and how much that is can be chosen.
+#[test]
+fn the_room_for_logs_can_be_chosen() {
+    let out = tempfile::tempdir().unwrap();
+    let (source, program) = (out.path().join("long.c"), out.path().join("long"));
+    // Ten megabytes of accesses in a region, and another thread that has something to do with it.
+    let text = "#include <pthread.h>\n#include <stdlib.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
+        static long shared;\nstatic void add(void) { pthread_mutex_lock(&lock); shared++; pthread_mutex_unlock(&lock); }\n\
+        static void work(long *words, long len) { add(); for (long at = 0; at < len; at++) words[at] += at; add(); }\n\
+        static void *worker(void *len) { long *words = calloc((long)len, 8); work(words, (long)len); free(words); return 0; }\n\
+        int main(void) { pthread_t thread; pthread_create(&thread, 0, worker, (void *)600000L); add(); pthread_join(thread, 0); return 0; }\n";
+    fs::write(&source, text).unwrap();
+    let mut compiler = command();
+    compiler
+        .args(["cc", "-O1"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&program);
+    assert!(compiler.status().unwrap().success());
+    for (memory, forgets) in [("4M", true), ("32M", false)] {
+        let said = run(
+            &program,
+            &["--online", "--engine", "doublechecker", "--memory", memory],
+        );
+        let forgot = said.stderr.contains("did not fit into --memory");
+        assert_eq!(forgot, forgets, "{memory}: {}", said.stderr);
+    }
+}
+
 #[test]
 fn a_first_run_tells_a_second_where_to_look() {
     let out = tempfile::tempdir().unwrap();
