@@ -32,6 +32,9 @@ extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize,
 #[inline(never)]
 extern "C-unwind" fn plain_shared<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let thread = thread::recorded();
+    if thread.is_some_and(|thread| thread.skips.get()) {
+        return;
+    }
     match thread.map(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc)) {
         Some(Quick::Done) => {}
         Some(Quick::Unready) => plain_unready::<SIZE, WRITE>(address, pc),
@@ -43,6 +46,9 @@ extern "C-unwind" fn plain_shared<const SIZE: usize, const WRITE: bool>(address:
 #[inline(never)]
 extern "C-unwind" fn plain_unready<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let is_done = thread::recorded().is_some_and(|thread| {
+        if thread.skips.get() {
+            return true;
+        }
         let done = || ownership::logs_quickly(thread, address, SIZE, WRITE, pc);
         thread.gets_ready() && matches!(done(), Quick::Done)
     });

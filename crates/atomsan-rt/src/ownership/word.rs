@@ -118,3 +118,27 @@ pub(super) const fn bytes(address: usize, size: usize) -> u64 {
 pub(super) fn logging(bytes: u64, write: bool) -> u64 {
     if write { bytes << 8 | bytes } else { bytes }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn epochs_and_eras_follow_each_other() {
+        let slot = 5;
+        let at = |epoch: u64| owned_by(slot, epochs(epoch));
+        for last in [1, 7, IN_ERA - 2, IN_ERA, 3 * IN_ERA + 9] {
+            assert_eq!(epoch_of(at(last)), last as u32 + 1);
+        }
+        // The first of an era, and the first after the last of all: there is no epoch 0.
+        let all = (EPOCH >> EPOCH.trailing_zeros()) + 1;
+        for (last, next) in [(IN_ERA - 1, IN_ERA), (all - 1, 1)] {
+            let before = era();
+            let word = at(last);
+            assert!(era() != before, "{last}");
+            assert_eq!(epoch_of(word), next as u32);
+            assert_eq!((slot_of(word), word & (ATOMIC | SHARED)), (slot, 0));
+            assert_eq!(word & (STATE | BYTES), WRITE_EXCLUSIVE | BYTES);
+        }
+    }
+}
