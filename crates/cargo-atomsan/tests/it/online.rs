@@ -10,18 +10,29 @@ pub(crate) fn compile(directory: &Path, name: &str) -> PathBuf {
     compile_with(directory, &format!("c/{name}"), &[])
 }
 
+/// What has been written for one test.
+fn compile_text(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let source = directory.join(format!("{name}.c"));
+    fs::write(&source, text).unwrap();
+    compile_source(directory, &source, &[])
+}
+
 /// Of any folder, with further options.
 pub(crate) fn compile_with(directory: &Path, name: &str, options: &[&str]) -> PathBuf {
     let source = root().join("tests/programs").join(format!("{name}.c"));
+    compile_source(directory, &source, options)
+}
+
+fn compile_source(directory: &Path, source: &Path, options: &[&str]) -> PathBuf {
     let program = directory.join(source.file_stem().unwrap());
     let mut compiler = command();
     compiler
         .args(["cc", "-O1"])
         .args(options)
-        .arg(&source)
+        .arg(source)
         .arg("-o")
         .arg(&program);
-    assert!(compiler.status().unwrap().success(), "{name}");
+    assert!(compiler.status().unwrap().success(), "{source:?}");
     program
 }
 
@@ -152,21 +163,13 @@ fn a_full_recording_forgets_its_oldest_part() {
 #[test]
 fn the_room_for_logs_can_be_chosen() {
     let out = tempfile::tempdir().unwrap();
-    let (source, program) = (out.path().join("long.c"), out.path().join("long"));
     // Ten megabytes of accesses in a region, and another thread that has something to do with it.
     let text = "#include <pthread.h>\n#include <stdlib.h>\nstatic pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;\n\
         static long shared;\nstatic void add(void) { pthread_mutex_lock(&lock); shared++; pthread_mutex_unlock(&lock); }\n\
         static void work(long *words, long len) { add(); for (long at = 0; at < len; at++) words[at] += at; add(); }\n\
         static void *worker(void *len) { long *words = calloc((long)len, 8); work(words, (long)len); free(words); return 0; }\n\
         int main(void) { pthread_t thread; pthread_create(&thread, 0, worker, (void *)600000L); add(); pthread_join(thread, 0); return 0; }\n";
-    fs::write(&source, text).unwrap();
-    let mut compiler = command();
-    compiler
-        .args(["cc", "-O1"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&program);
-    assert!(compiler.status().unwrap().success());
+    let program = compile_text(out.path(), "long", text);
     for (memory, forgets) in [("4M", true), ("32M", false)] {
         let said = run(
             &program,
@@ -204,17 +207,9 @@ fn findings_survive_a_crash() {
     let out = tempfile::tempdir().unwrap();
     let source = root().join("tests/programs/c/late.c");
     let text = fs::read_to_string(source).unwrap();
-    let (source, program) = (out.path().join("crash.c"), out.path().join("crash"));
     let crash = text.replace("return 0;\n}\n", "*(volatile int *)8 = 1;\n}\n");
     assert_ne!(crash, text);
-    fs::write(&source, crash).unwrap();
-    let mut compiler = command();
-    compiler
-        .args(["cc", "-O1"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&program);
-    assert!(compiler.status().unwrap().success());
+    let program = compile_text(out.path(), "crash", &crash);
     let said = run(&program, &["--online"]);
     assert!(said.stderr.contains("withdraw"), "{}", said.stderr);
     assert_eq!(said.code, 128 + 11);
