@@ -28,7 +28,7 @@ extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize,
     }
 }
 
-/// The same of what others use too. What is usual needs few registers, and no stack frame.
+/// The same of what others use too, by itself because it takes more registers.
 #[inline(never)]
 extern "C-unwind" fn plain_shared<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let thread = thread::recorded();

@@ -169,7 +169,7 @@ pub(crate) fn logs_quickly(
     }
     let logged = logging(bytes(address, size), write);
     // Where no region is, it does not matter where an access is.
-    let before = match thread.passes_again(second_word(0, pc)) {
+    let before = match thread.passes_again(pc) {
         true if thread.is_in_stretch(word) => word & BYTES,
         true => 0,
         false => logged_before(thread, word),

@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// How many bytes a recording may have; while the program is checked, its logs (64M at first)
+    /// How many bytes a recording may have; with --online, the logs of a program (by default 64M)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) memory: Option<u64>,
 

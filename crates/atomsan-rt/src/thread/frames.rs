@@ -5,14 +5,14 @@
 //! no log. A frame remembers the stack pointer, and entering a function drops the frames below
 //! it, which a `longjmp` or an exception has left without telling us.
 //!
-//! That a function of those in the log was left is written down at once where everything is recorded, because another
-//! epoch begins there. Where the program knows its regions it is only noted, by the end of the frames that were
-//! *kept*, and written down in front of the next record: mostly together with the number of the next transaction.
-//!
 //! The hooks do that by themselves ([`crate::hooks`]) while nothing else is to be done: a function
 //! that is entered while the top of the stack is below `room`, and left while it stays above
 //! `floor`. [`Thread::guard`] is what sets these two. Where everything is recorded, another function is another epoch, so there is
 //! nothing else to be done only as long as the epoch is unused.
+//!
+//! That a function of those in the log was left is written down at once where everything is recorded, because another
+//! epoch begins there. Where the program knows its regions it is only noted, by the end of the frames that were
+//! *kept*, and written down in front of the next record: mostly together with the number of the next transaction.
 
 use super::{FRAMES, Frame, Thread};
 use crate::format::{Kind, LOW, first_word, frame_detail, second_word};

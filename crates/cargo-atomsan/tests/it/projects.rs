@@ -515,6 +515,35 @@ fn show_env_makes_a_plain_cargo_instrument() {
     assert!(project.path().join("target/atomsan").exists());
 }
 
+/// Who waits for a message comes after who has sent it, and not after what that one does by then: a region
+/// that gets memory which the waiting thread gives back is in no cycle.
+#[test]
+fn a_message_comes_after_its_sender_and_after_nobody_else() {
+    let main = "struct Tree(Option<Box<(Tree, Tree)>>);
+        fn build(depth: usize) -> Tree {
+            Tree((depth > 0).then(|| Box::new((build(depth - 1), build(depth - 1)))))
+        }
+        fn main() {
+            let (send, receive) = std::sync::mpsc::channel::<Vec<String>>();
+            let thread = std::thread::spawn(move || {
+                for round in 0..200 {
+                    build(8);
+                    send.send((0..20).map(|word| format!(\"{round}-{word}\")).collect()).unwrap();
+                }
+            });
+            let letters: usize = receive.iter().flatten().map(|word| word.len()).sum();
+            thread.join().unwrap();
+            assert!(letters > 0);
+        }";
+    let directory = program(main, &[]);
+    for _ in 0..3 {
+        let said = cargo(directory.path(), &["run", "--first-run", "first"]);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        let found = fs::read_to_string(directory.path().join("first")).unwrap();
+        assert!(!found.contains("region"), "{found}");
+    }
+}
+
 #[test]
 fn what_cannot_be_done_is_said_at_once() {
     let project = program("fn main() {}", &[]);
