@@ -209,6 +209,8 @@ impl Links {
 
     /// An edge has been read. Those that come at once go to the graph at once, because they do not come in the
     /// order of the transactions that they lead out of.
+    /// Whether one leads out of what nothing reaches is clear before that: all edges into what is settled are in the
+    /// graph already.
     fn edge(&mut self, from: Place, to: Place) {
         self.edges += 1;
         if self.slots.len() <= from.slot {
