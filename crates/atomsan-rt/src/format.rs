@@ -410,7 +410,7 @@ kinds! {
     Unnamed = 31, 2;
     /// The slot's transaction with the number in the third word comes after the one with the number
     /// in the subject. Second word, 16 bits each from the low ones on: the slot of the latter, its
-    /// region and the region of the former as in [`entry::REGIONS`].
+    /// region and the region of the former as in [`entry::REGIONS`]; and flags: [`ORDER_ONLY`].
     Link = 32, 3;
     /// What follows in the log belongs to the transaction with the number in the subject. Second word: how many
     /// functions have been left before it. Among edges, its region.
@@ -442,6 +442,10 @@ pub const MASKED: u16 = 4;
 /// once, which happens while it is held: the guard of a static in C++, whose first byte is 1 when
 /// the static is there, a `pthread_once_t`, a `Once` of Rust.
 pub const GUARD: u16 = 2;
+
+/// In the second word of a [`Kind::Link`]: what the one does is not in conflict with what the other does, and is only to
+/// be told after it.
+pub const ORDER_ONLY: u64 = 1 << 48;
 
 /// A bit of the detail of accesses: others have accessed some of these bytes before.
 pub const TAKEN: u16 = 0x8000;

@@ -35,7 +35,7 @@ use crate::start::Logs;
 use crate::thread::{self, Thread};
 use crate::{recording, shadow, start, sync};
 use core::sync::atomic::Ordering;
-use linked::Links;
+use linked::{Edges, Links};
 use recorded::{Logs as Recorded, Place};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -50,6 +50,9 @@ use truth::{Access, Truth};
 /// Where the program's memory is; nobody looks there but the shadow.
 const MEMORY: usize = 0x5000_0000_0000;
 const MEMORY_SIZE: usize = 256;
+/// Where memory is that is given back and handed on: what one does there is not in conflict with what another one has
+/// done.
+const HANDED: usize = variable(31);
 
 /// The place of the n-th variable, in a granule of its own.
 const fn variable(number: usize) -> usize {
@@ -61,7 +64,7 @@ static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 const CHUNKS: usize = 24;
 
 /// What is recorded of the program, and the edges between its transactions.
-static LINKS: std::sync::Mutex<Links> = std::sync::Mutex::new(Links(Vec::new()));
+static LINKS: std::sync::Mutex<Edges> = std::sync::Mutex::new(Edges::none());
 
 /// A record of an edge between transactions: it goes here and not into a log.
 pub(crate) fn notes_link(slot: u32, words: &[u64]) -> bool {
@@ -149,7 +152,7 @@ fn run(first: impl FnOnce(&Actor)) -> Links {
         .map(|slot| (slot, thread::position_of(slot)))
         .collect();
     shadow::reset(MEMORY, MEMORY_SIZE);
-    LINKS.lock().unwrap().0.clear();
+    *LINKS.lock().unwrap() = Edges::none();
     let truth = Arc::new(std::sync::Mutex::new(Truth::default()));
     let actor = Actor {
         thread: thread::register(start::new_thread_number(), None, no_stack).unwrap(),
@@ -169,11 +172,20 @@ fn run(first: impl FnOnce(&Actor)) -> Links {
         compare_transactions(&truth.accesses, &links);
         compare_transactions(&truth.holds, &links);
     }
-    links
+    links.conflicts
 }
 
-fn compare_transactions(accesses: &[Access], links: &Links) {
+fn compare_transactions(accesses: &[Access], edges: &Edges) {
     for (index, second) in accesses.iter().enumerate() {
+        let is_handed = second.address == HANDED;
+        if is_handed && ownership::is_order_only() {
+            continue;
+        }
+        let links = if is_handed {
+            &edges.all
+        } else {
+            &edges.conflicts
+        };
         for first in &accesses[..index] {
             let ordered = first.happens_before(second) && first.thread != second.thread;
             if ordered && first.conflicts_with(second) {
@@ -619,38 +631,63 @@ fn slots_are_used_again_by_threads_that_come_after() {
 
 #[test]
 fn memory_that_was_given_back_is_new_and_comes_after() {
-    explore(2000, || {
-        run(|first| {
-            // Objects with a count of references; who drops the last one gives the memory back,
-            // and the allocator hands it to the next without the runtime's knowledge.
-            let (object, count) = (variable(0), variable(4));
-            let free = Arc::new(Mutex::new(Vec::<usize>::new()));
-            first.write(object);
-            first.store(count, 3);
-            let body = {
-                let free = free.clone();
-                move |actor: &Actor| {
+    explore_with(Logs::All, 2000, || hand_on(false));
+    explore_with(Logs::Transactions, 2000, || hand_on(true));
+}
+
+/// Objects with a count of references; who drops the last one gives the memory back, and the allocator hands it to the
+/// next without the runtime's knowledge, and with another word, of which the runtime knows nothing either, so that its
+/// own word has to tell.
+fn hand_on(in_regions: bool) {
+    run(|first| {
+        let (object, count, message) = (HANDED, variable(4), variable(8));
+        let free = Arc::new(Mutex::new(Vec::<usize>::new()));
+        first.write(object);
+        first.store(count, 3);
+        let body = {
+            let free = free.clone();
+            move |actor: &Actor| {
+                let steps = || {
                     actor.read(object);
                     if actor.add(count, u64::MAX) == 1 {
                         actor.write(object);
                         ownership::give_back(actor.thread, object, 8);
+                        actor.write(message);
                         actor.synchronise(99, true);
                         free.lock().unwrap().push(object);
                     }
-                    let found = free.lock().unwrap().pop();
-                    if let Some(memory) = found {
+                };
+                let found = core::cell::Cell::new(None);
+                let more = || {
+                    found.set(free.lock().unwrap().pop());
+                    if let Some(memory) = found.get() {
                         actor.synchronise(99, true);
                         ownership::renew(actor.thread, memory, 8);
+                        actor.read(message);
+                    }
+                };
+                // What is done at once with memory that is new has no record.
+                let much_more = || {
+                    if let Some(memory) = found.get() {
                         actor.write(memory);
                     }
+                };
+                if in_regions {
+                    actor.region(steps);
+                    actor.region(more);
+                    actor.region(much_more);
+                } else {
+                    steps();
+                    more();
+                    much_more();
                 }
-            };
-            let children: Vec<Child> = (0..2).map(|_| first.spawn(true, body.clone())).collect();
-            body(first);
-            children
-                .into_iter()
-                .for_each(|child| first.join(true, child));
-        });
+            }
+        };
+        let children: Vec<Child> = (0..2).map(|_| first.spawn(true, body.clone())).collect();
+        body(first);
+        children
+            .into_iter()
+            .for_each(|child| first.join(true, child));
     });
 }
 

@@ -260,11 +260,12 @@ impl Thread {
         if known.get() < clock & LOW {
             known.set(clock & LOW);
             self.settle(slot, clock & LOW);
-            self.write_edge(slot, clock);
+            self.write_edge(slot, clock, 0);
         }
     }
 
-    fn write_edge(&self, slot: u32, clock: u64) {
+    /// Writes an edge from a transaction of another slot to this one, with these flags.
+    pub(crate) fn write_edge(&self, slot: u32, clock: u64, flags: u64) {
         let (now, region) = (self.position.clock.get(), self.position.region.get());
         let unary = u64::from(region == 0);
         if self.log_position().is_some() {
@@ -272,7 +273,7 @@ impl Thread {
         }
         self.write_link([
             first_word(Kind::Link, 0, clock),
-            u64::from(slot) | clock >> 48 << 16 | region << 32,
+            u64::from(slot) | clock >> 48 << 16 | region << 32 | flags,
             now + unary,
         ]);
         let edges = &self.position.edges;

@@ -26,6 +26,7 @@ mod again;
 mod append;
 mod filter;
 mod frames;
+mod handed;
 mod hidden;
 mod origins;
 mod rewind;
@@ -148,6 +149,8 @@ pub(crate) struct Thread {
     pub(crate) known: [Cell<u64>; SLOTS + 1],
     /// Transactions that this thread is after, by slot, where that is not the same.
     linked: [Cell<u64>; SLOTS + 1],
+    /// The same by memory that was [handed](handed) on, and by nothing else.
+    handed: [Cell<handed::Handed>; SLOTS + 1],
     /// Epochs that this thread is after, by slot.
     after_epochs: [Cell<after::Epoch>; SLOTS + 1],
     /// Which granules without an owner need no edge, and when they were read last.
@@ -297,6 +300,9 @@ pub(crate) fn forget_all() {
             thread.forget_after();
             forget(&thread.known);
             forget(&thread.linked);
+            for handed in &thread.handed {
+                handed.take();
+            }
             thread.known[own].set(u64::MAX);
         }
     }
@@ -376,6 +382,7 @@ impl Thread {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
             self.known[slot].set(0);
             self.linked[slot].set(0);
+            self.handed[slot].take();
             self.settled.set(slot as u32, Some(0));
         }
         self.forget_after();

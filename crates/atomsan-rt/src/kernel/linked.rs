@@ -1,6 +1,6 @@
 //! What the program says of its transactions: which comes after which.
 
-use crate::format::{Kind, LOW};
+use crate::format::{Kind, LOW, ORDER_ONLY};
 use std::collections::{BTreeMap, HashSet};
 use std::vec::Vec;
 
@@ -11,15 +11,36 @@ pub(super) type Transaction = (u32, u64);
 #[derive(Default)]
 pub(super) struct Links(pub(super) Vec<(Transaction, Transaction)>);
 
-impl Links {
+/// Edges that stand for conflicts, and all of them.
+#[derive(Default)]
+pub(super) struct Edges {
+    pub(super) conflicts: Links,
+    pub(super) all: Links,
+}
+
+impl Edges {
+    /// No edges.
+    pub(super) const fn none() -> Edges {
+        Edges {
+            conflicts: Links(Vec::new()),
+            all: Links(Vec::new()),
+        }
+    }
+
     /// Adds what a record of a slot says.
     pub(super) fn add(&mut self, slot: u32, words: &[u64]) {
         if words[0] >> 56 == Kind::Link as u64 {
             let from = ((words[1] & 0xffff) as u32, words[0] & LOW);
-            self.0.push((from, (slot, words[2])));
+            let edge = (from, (slot, words[2]));
+            self.all.0.push(edge);
+            if words[1] & ORDER_ONLY == 0 {
+                self.conflicts.0.push(edge);
+            }
         }
     }
+}
 
+impl Links {
     /// For each slot, the last transaction that comes before this one, or is it.
     fn before(&self, (slot, clock): Transaction) -> BTreeMap<u32, u64> {
         let mut last = BTreeMap::from([(slot, clock)]);

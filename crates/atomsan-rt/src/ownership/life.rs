@@ -1,6 +1,6 @@
 //! Memory that comes to life and dies: nobody's, or the thread's that has asked for it or gives it back.
 
-use super::word::{BYTES, SLOT, STATE, WRITE_EXCLUSIVE};
+use super::word::{BYTES, EXCLUSIVE, SLOT, STATE, WRITE_EXCLUSIVE, epoch_of, slot_of};
 use super::{logged, order_after, owned};
 use crate::shadow;
 use crate::thread::Thread;
@@ -30,7 +30,7 @@ pub(crate) fn give_back(thread: &Thread, address: usize, len: usize) {
 pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
     if len > SMALL || !thread.is_tabled() && !logged::is_shared_only() {
         return shadow::each_known(address, len, |shadow| {
-            order_after(thread, address, shadow.load(Ordering::Relaxed), false);
+            after_freeing(thread, address, shadow.load(Ordering::Relaxed));
             shadow.store(0, Ordering::Relaxed);
         });
     }
@@ -38,8 +38,22 @@ pub(crate) fn renew(thread: &Thread, address: usize, len: usize) {
     shadow::each(address, len, |shadow| {
         let word = shadow.load(Ordering::Relaxed);
         if word != 0 && (word ^ thread.mine.get()) & owned_by_others != 0 {
-            order_after(thread, address, word, false);
+            after_freeing(thread, address, word);
         }
         shadow.store(owned(thread, WRITE_EXCLUSIVE) | BYTES, Ordering::Relaxed);
     });
+}
+
+/// Orders the thread after who gave a granule back, which had this word then. Where the program knows its transactions,
+/// that is no conflict of them.
+#[inline(always)]
+fn after_freeing(thread: &Thread, address: usize, word: u64) {
+    let is_owned = word & EXCLUSIVE != 0;
+    if !is_owned || !thread.is_tabled() {
+        order_after(thread, address, word, false);
+    } else if slot_of(word) != thread.slot.get()
+        && !thread.is_after_epoch(slot_of(word), epoch_of(word))
+    {
+        thread.after_freeing(slot_of(word), epoch_of(word));
+    }
 }

@@ -182,7 +182,7 @@ impl Thread {
 
     /// A transaction of another slot, by its history, the number of the last one that this thread is
     /// after, and its number now.
-    fn source(
+    pub(super) fn source(
         &self,
         slot: u32,
         find: impl FnOnce(&History, u64, u64) -> Option<Source>,
