@@ -23,8 +23,23 @@ extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize,
     let thread = thread::recorded();
     match thread.map(|thread| ownership::logs_private(thread, address, SIZE, WRITE, pc)) {
         Some(Quick::Done) => {}
-        Some(Quick::Unready) => plain_unready::<SIZE, WRITE>(address, pc),
+        Some(Quick::Unready) => plain_first::<SIZE, WRITE>(address, pc),
         Some(Quick::No) | None => plain_shared::<SIZE, WRITE>(address, pc),
+    }
+}
+
+/// The same if it is the first access in its function or transaction, which the log has to name first.
+#[inline(never)]
+extern "C-unwind" fn plain_first<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
+    let is_done = thread::recorded().is_some_and(|thread| {
+        if thread.skips.get() {
+            return true;
+        }
+        let done = || ownership::logs_private(thread, address, SIZE, WRITE, pc);
+        thread.gets_ready() && matches!(done(), Quick::Done)
+    });
+    if !is_done {
+        plain_slowly::<SIZE, WRITE>(address, pc);
     }
 }
 
@@ -42,7 +57,7 @@ extern "C-unwind" fn plain_shared<const SIZE: usize, const WRITE: bool>(address:
     }
 }
 
-/// The same if it is the first access in its function or transaction, which the log has to name first.
+/// The first access in its function or transaction of what others use too.
 #[inline(never)]
 extern "C-unwind" fn plain_unready<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let is_done = thread::recorded().is_some_and(|thread| {

@@ -86,6 +86,18 @@ impl Log {
         self.publish(at + 8 * N as u64);
     }
 
+    /// Appends up to two records, for which there must be room.
+    #[inline(always)]
+    pub(crate) fn write_two(&self, one: Option<[u64; 2]>, other: Option<[u64; 2]>) {
+        let mut at = self.cursor.get();
+        for words in [one, other].into_iter().flatten() {
+            // SAFETY: as in `write`.
+            unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
+            at += 8 * words.len() as u64;
+        }
+        self.publish(at);
+    }
+
     /// How many bytes of the current chunk have records.
     pub(crate) fn used(&self) -> u64 {
         let (address, position) = self.chunk.get();

@@ -203,12 +203,24 @@ impl Thread {
     /// Says in the log which transaction follows.
     #[inline(always)]
     pub(crate) fn mark(&self) {
-        let clock = self.position.clock.get();
-        if self.position.marked.get() != clock {
+        if let Some(clock) = self.unmarked() {
             self.write([first_word(Kind::Transaction, 0, clock), self.left() as u64]);
             self.has_said_left();
-            self.position.marked.set(clock);
+            self.has_marked(clock);
         }
+    }
+
+    /// The number of the transaction, if the log does not say yet that it follows.
+    #[inline(always)]
+    pub(crate) fn unmarked(&self) -> Option<u64> {
+        let clock = self.position.clock.get();
+        (self.position.marked.get() != clock).then_some(clock)
+    }
+
+    /// The log says that a transaction follows.
+    #[inline(always)]
+    pub(crate) fn has_marked(&self, clock: u64) {
+        self.position.marked.set(clock);
     }
 
     /// Something happens at a place outside of regions.

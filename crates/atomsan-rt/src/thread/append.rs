@@ -7,6 +7,7 @@
 use super::{FORK_FRAMES, Frame, HIGHEST, SNAPSHOT, Thread};
 use crate::format::{Kind, LOW, SLOTS, SNAPSHOT_EDGES, entry, first_word, second_word};
 use crate::{log, ownership};
+use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 impl Thread {
@@ -110,11 +111,38 @@ impl Thread {
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        self.mark();
-        self.log_frames();
+        if !self.says_where_at_once() {
+            self.mark();
+            self.log_frames();
+        }
         self.ready.set(self.top.get());
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
+        true
+    }
+
+    /// The same if it is what is to be said in most regions: that another transaction follows, and that the thread is in one
+    /// more function than the log says; whether it was.
+    #[inline(always)]
+    fn says_where_at_once(&self) -> bool {
+        let (top, kept) = (self.top.get(), self.kept.get());
+        let clock = self.unmarked();
+        let is_usual = top - kept <= size_of::<Frame>() && (clock.is_some() || self.left() == 0);
+        if !is_usual || !self.log.has_room(4) {
+            return false;
+        }
+        let transaction = clock.map(|clock| {
+            let left = self.left() as u64;
+            self.has_marked(clock);
+            [first_word(Kind::Transaction, 0, clock), left]
+        });
+        let entry = (top != kept).then(|| {
+            self.kept.set(top);
+            // SAFETY: in front of the top is a frame.
+            self.entered(unsafe { (*(kept as *const Cell<Frame>)).get() })
+        });
+        self.logged.set(self.kept.get());
+        self.log.write_two(transaction, entry);
         true
     }
 
