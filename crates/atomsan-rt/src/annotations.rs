@@ -17,7 +17,11 @@ mod flag {
 }
 
 fn look_away() {
-    record(|thread| thread.ignoring.set(thread.ignoring.get() + 1));
+    record(|thread| {
+        thread.ignoring.set(thread.ignoring.get() + 1);
+        // The hooks do not look at anything else.
+        thread.is_not_ready();
+    });
 }
 
 fn look_again() {

@@ -13,6 +13,8 @@
 //! or what this thread's words look like, tested with the mask for this kind of access and this
 //! place in the granule. A thread that is not recorded has a word that none is like.
 
+use crate::format::{Kind, first_word};
+use crate::log::Log;
 use crate::ownership::Quick;
 use crate::platform::exported_with_caller;
 use crate::thread::{Settled, Thread};
@@ -21,43 +23,18 @@ use core::mem::offset_of;
 
 extern "C-unwind" fn plain<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let thread = thread::recorded();
-    match thread.map(|thread| ownership::logs_private(thread, address, SIZE, WRITE, pc)) {
-        Some(Quick::Done) => {}
-        Some(Quick::Unready) => plain_first::<SIZE, WRITE>(address, pc),
-        Some(Quick::No) | None => plain_shared::<SIZE, WRITE>(address, pc),
-    }
-}
-
-/// The same if it is the first access in its function or transaction, which the log has to name first.
-#[inline(never)]
-extern "C-unwind" fn plain_first<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
-    let is_done = thread::recorded().is_some_and(|thread| {
-        if thread.skips.get() {
-            return true;
-        }
-        let done = || ownership::logs_private(thread, address, SIZE, WRITE, pc);
-        thread.gets_ready() && matches!(done(), Quick::Done)
-    });
-    if !is_done {
-        plain_slowly::<SIZE, WRITE>(address, pc);
-    }
-}
-
-/// The same of what others use too, by itself because it takes more registers.
-#[inline(never)]
-extern "C-unwind" fn plain_shared<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
-    let thread = thread::recorded();
     if thread.is_some_and(|thread| thread.skips.get()) {
         return;
     }
-    match thread.map(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc)) {
+    let logged = thread.filter(|_| !ownership::is_order_only());
+    match logged.map(|thread| ownership::logs_quickly(thread, address, SIZE, WRITE, pc)) {
         Some(Quick::Done) => {}
         Some(Quick::Unready) => plain_unready::<SIZE, WRITE>(address, pc),
         Some(Quick::No) | None => plain_slowly::<SIZE, WRITE>(address, pc),
     }
 }
 
-/// The first access in its function or transaction of what others use too.
+/// The same if it is the first access in its function or transaction, which the log has to name first.
 #[inline(never)]
 extern "C-unwind" fn plain_unready<const SIZE: usize, const WRITE: bool>(address: usize, pc: u64) {
     let is_done = thread::recorded().is_some_and(|thread| {
@@ -80,6 +57,11 @@ extern "C-unwind" fn plain_slowly<const SIZE: usize, const WRITE: bool>(address:
     {
         ownership::access(thread, address, SIZE, WRITE, pc);
     }
+}
+
+/// Lets the log say what comes before an access; whether it is ready for it then.
+extern "C-unwind" fn gets_ready(thread: &Thread) -> bool {
+    thread.gets_ready()
 }
 
 extern "C-unwind" fn read_write<const SIZE: usize>(address: usize, pc: u64) {
@@ -131,6 +113,8 @@ macro_rules! fast {
         #[unsafe(naked)]
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
+                ".cfi_startproc",
+                "1:",
                 "mov r9, qword ptr [rip + {mask}]",
                 "mov rax, qword ptr [rip + atomsan_thread@GOTTPOFF]",
                 "and r9, rdi",
@@ -163,7 +147,11 @@ macro_rules! fast {
                 "xor rdx, rsi",
                 ".endif",
                 "test rdx, qword ptr fs:[rax + {renewed}]",
+                ".if {write}",
+                "jne 6f",
+                ".else",
                 "jne 3f",
+                ".endif",
                 "movabs rcx, {epoch}",
                 "and rcx, rdx",
                 "xor rdx, rsi",
@@ -175,7 +163,7 @@ macro_rules! fast {
                 // A read of what has no owner may be in the log already (see `thread::filter`).
                 "5:",
                 "test rdx, rdx",
-                "js 3f",
+                "js 7f",
                 "movabs r9, {filter_mixer}",
                 "mov rsi, rdi",
                 "and rsi, -8",
@@ -195,10 +183,86 @@ macro_rules! fast {
                 "test sil, (1 << {size}) - 1",
                 "jne 3f",
                 "ret",
+                "7:",
+                "xor rdx, rsi",
                 ".endif",
+                // An access of the owner's that the log does not have: it is written down if there is nothing else to do,
+                // as in `ownership::logs_quickly`.
+                "6:",
+                "mov r8, qword ptr fs:[rax]",
+                "movabs rcx, {foreign}",
+                "test rdx, rcx",
+                "jne 3f",
+                "cmp byte ptr [r8 + {tabled}], 0",
+                "je 3f",
+                "cmp byte ptr [r8 + {busy}], 0",
+                "jne 3f",
+                "mov rcx, qword ptr [r8 + {top}]",
+                "cmp rcx, qword ptr [r8 + {ready}]",
+                "jne 9f",
+                "mov r10, qword ptr [r8 + {cursor}]",
+                "lea r11, [r10 + 16]",
+                "cmp r11, qword ptr [r8 + {limit}]",
+                "ja 3f",
+                // Outside of regions, it may matter where something is accessed that others access too.
+                "xor rdx, rsi",
+                "bt rdx, {shared_bit}",
+                "jnc 8f",
+                "cmp qword ptr [r8 + {floor}], -1",
+                "je 3f",
+                "8:",
+                // Whether the word is from this stretch: there may be something in the log already.
+                "mov r11, qword ptr [r8 + {stretch}]",
+                "mov rcx, rdx",
+                "or rcx, 0xffff",
+                "sub rcx, r11",
+                "shl rcx, {above_epoch}",
+                "mov rax, rsi",
+                "sub rax, r11",
+                "shl rax, {above_epoch}",
+                "cmp rcx, rax",
+                "jbe 3f",
+                "mov ecx, edi",
+                "and ecx, 7",
+                "cmp ecx, 8 - {size}",
+                "ja 3f",
+                "mov r11d, {logged}",
+                "shl r11d, cl",
+                "movabs rcx, {stays}",
+                "and rdx, rcx",
+                "movabs rcx, {own}",
+                "and rsi, rcx",
+                "or rdx, r11",
+                "or rdx, rsi",
+                "mov byte ptr [r8 + {busy}], 1",
+                "mov qword ptr [r9], rdx",
+                "mov byte ptr [r8 + {used}], 1",
+                "mov r11, qword ptr [r8 + {shift}]",
+                "mov rcx, qword ptr [rsp]",
+                "mov qword ptr [r10 + r11 + 8], rcx",
+                "movabs rcx, {first}",
+                "or rcx, rdi",
+                "mov qword ptr [r10 + r11], rcx",
+                "add r10, 16",
+                "mov qword ptr [r8 + {cursor}], r10",
+                "mov rcx, qword ptr [r8 + {published}]",
+                "mov qword ptr [rcx], r10",
+                "mov byte ptr [r8 + {busy}], 0",
+                "ret",
+                // The log has to name the function or the transaction first.
+                "9:",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "mov rdi, r8",
+                "call {gets_ready}",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "test al, al",
+                "jne 1b",
                 "3:",
                 "mov rsi, qword ptr [rsp]",
                 "jmp {handler}",
+                ".cfi_endproc",
                 // The next one starts with a cache line.
                 ".p2align 6",
                 mask = sym shadow::MASK,
@@ -216,6 +280,25 @@ macro_rules! fast {
                 seen = const offset_of!(Settled, seen),
                 seen_last = const thread::SEEN - 1,
                 handler = sym plain::<$size, $write>,
+                gets_ready = sym gets_ready,
+                foreign = const ownership::foreign($write),
+                stays = const ownership::stays($write),
+                own = const ownership::owns($write),
+                logged = const ownership::logging((1 << $size) - 1, $write),
+                shared_bit = const ownership::SHARED.trailing_zeros(),
+                above_epoch = const ownership::EPOCH.leading_zeros(),
+                first = const first_word(if $write { Kind::Write } else { Kind::Read }, $size, 0),
+                tabled = const offset_of!(Thread, tabled),
+                busy = const offset_of!(Thread, busy),
+                used = const offset_of!(Thread, used),
+                top = const offset_of!(Thread, top),
+                ready = const offset_of!(Thread, ready),
+                floor = const offset_of!(Thread, floor),
+                stretch = const offset_of!(Thread, stretch),
+                cursor = const offset_of!(Thread, log) + offset_of!(Log, cursor),
+                limit = const offset_of!(Thread, log) + offset_of!(Log, limit),
+                shift = const offset_of!(Thread, log) + offset_of!(Log, shift),
+                published = const offset_of!(Thread, log) + offset_of!(Log, published),
             )
         }
     )*};

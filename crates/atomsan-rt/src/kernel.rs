@@ -272,10 +272,7 @@ impl Actor {
             ownership::access_range(self.thread, address, size, write, 1);
         } else {
             let (thread, pc) = (self.thread, 1);
-            let quickly = || match ownership::logs_private(thread, address, size, write, pc) {
-                Quick::No => ownership::logs_quickly(thread, address, size, write, pc),
-                done_or_unready => done_or_unready,
-            };
+            let quickly = || ownership::logs_quickly(thread, address, size, write, pc);
             let is_done = match quickly() {
                 Quick::Done => true,
                 Quick::Unready => self.thread.gets_ready() && matches!(quickly(), Quick::Done),

@@ -13,15 +13,15 @@ use core::sync::atomic::Ordering;
 #[repr(C)]
 pub(crate) struct Log {
     /// The position of the next record.
-    cursor: Cell<u64>,
+    pub(crate) cursor: Cell<u64>,
     /// The position of the end of the chunk, or of the part of it that has room in the file.
-    limit: Cell<u64>,
+    pub(crate) limit: Cell<u64>,
     /// The position of the end of the chunk.
     end: Cell<u64>,
     /// Where position 0 would be in memory.
-    shift: Cell<u64>,
+    pub(crate) shift: Cell<u64>,
     /// Where everybody sees the position; 0 before there is a chunk.
-    published: Cell<usize>,
+    pub(crate) published: Cell<usize>,
     /// Where the chunk is mapped, and the position of its first record; 0 if there is none.
     chunk: Cell<(usize, u64)>,
     /// Whether records were lost since the last one in the log.
@@ -90,10 +90,16 @@ impl Log {
     #[inline(always)]
     pub(crate) fn write_two(&self, one: Option<[u64; 2]>, other: Option<[u64; 2]>) {
         let mut at = self.cursor.get();
-        for words in [one, other].into_iter().flatten() {
+        let mut append = |words: [u64; 2]| {
             // SAFETY: as in `write`.
             unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
             at += 8 * words.len() as u64;
+        };
+        if let Some(words) = one {
+            append(words);
+        }
+        if let Some(words) = other {
+            append(words);
         }
         self.publish(at);
     }

@@ -45,7 +45,10 @@ pub(crate) use logged::{
     masks_offset, renewed,
 };
 pub(crate) use range::access_range;
-pub(crate) use word::{EPOCH, epoch_of, epochs, era, next_epoch, owned_by, settled, since};
+pub(crate) use word::{
+    EPOCH, SHARED, epoch_of, epochs, era, foreign, logging, next_epoch, owned_by, owns, settled,
+    since, stays,
+};
 
 use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::sync::AtomicU64;
@@ -55,8 +58,8 @@ use core::sync::atomic::Ordering;
 use logged::is_left_out;
 use range::{access_slow, is_settled};
 use word::{
-    ATOMIC, BYTES, EXCLUSIVE, LOCKED, POSITION, READ_EXCLUSIVE, READ_SHARED, SHARED, SLOT, STATE,
-    WRITE_EXCLUSIVE, WRITER, bytes, logging, slot_of,
+    ATOMIC, BYTES, EXCLUSIVE, LOCKED, POSITION, READ_EXCLUSIVE, READ_SHARED, SLOT, STATE,
+    WRITE_EXCLUSIVE, WRITER, bytes, slot_of,
 };
 
 /// How often a thread lets others run before it takes a lock over.
@@ -105,44 +108,8 @@ impl Quick {
     }
 }
 
-/// A plain access, if it is of one granule that the thread has to itself and only has to be written down.
-#[inline(always)]
-pub(crate) fn logs_private(
-    thread: &Thread,
-    address: usize,
-    size: usize,
-    write: bool,
-    pc: u64,
-) -> Quick {
-    let shadow = shadow::word(address);
-    let word = shadow.load(Ordering::Relaxed);
-    let state = if write { STATE } else { EXCLUSIVE };
-    let is_other = (word ^ thread.mine.get()) & (state | SLOT | ATOMIC | SHARED) != 0;
-    if is_other || (address & 7) + size > 8 {
-        return Quick::No;
-    }
-    let logged = logging(bytes(address, size), write);
-    let before = if thread.is_in_stretch(word) {
-        word & BYTES
-    } else {
-        0
-    };
-    let next = owned(thread, word & STATE) | before | logged;
-    let renew = || {
-        shadow.store(next, Ordering::Release);
-        true
-    };
-    if before & logged == logged {
-        // The hooks see to it from now on.
-        renew();
-        return Quick::Done;
-    }
-    let kind = if write { Kind::Write } else { Kind::Read };
-    let first = first_word(kind, size as u8, address as u64);
-    Quick::of(thread.append_at_once(false, [first, second_word(0, pc)], renew))
-}
-
-/// The same of one granule that the thread owns, or that has no owner and that the thread may read.
+/// A plain access, if it only has to be written down: it is of one granule that the thread owns, or that has no
+/// owner and that the thread may read.
 #[inline(always)]
 pub(crate) fn logs_quickly(
     thread: &Thread,

@@ -106,22 +106,26 @@ pub(crate) struct Thread {
     pub(crate) floor: Cell<usize>,
     /// What this thread has last put itself after, by slot.
     last_after: [Cell<After>; LAST_AFTER],
-    used: Cell<bool>,
-    busy: Cell<bool>,
+    /// Whether anything is in the log that belongs to the epoch.
+    pub(crate) used: Cell<bool>,
+    /// Whether the runtime works for the thread.
+    pub(crate) busy: Cell<bool>,
     /// Whether this is a first run: nothing is recorded but which transaction comes after which.
     silent: Cell<bool>,
     /// Whether plain accesses do not count, because the thread is outside of the regions that this run
     /// is about.
     pub(crate) skips: Cell<bool>,
     /// Whether the program knows its regions (see [`crate::regions`]).
-    tabled: Cell<bool>,
+    pub(crate) tabled: Cell<bool>,
     /// Where the frames end that are in the log and have not been left since.
     pub(crate) kept: Cell<usize>,
     /// Where the frames end if the log is ready for an access in the innermost function: the functions are in
     /// it, and so is the number of the transaction.
     pub(crate) ready: Cell<usize>,
+    /// The own word when what is logged was last to be logged again ([`stretch`]).
+    pub(crate) stretch: Cell<u64>,
     /// What the thread does.
-    log: Log,
+    pub(crate) log: Log,
     /// Which transaction comes after which.
     links: Log,
     /// Nesting of annotations that ask us to look away.
@@ -157,8 +161,6 @@ pub(crate) struct Thread {
     settled: Settled,
     /// The last transactions.
     pub(crate) history: History,
-    /// The own word when what is logged was last to be logged again ([`stretch`]).
-    stretch: Cell<u64>,
     /// Which atomic loads mean nothing.
     hidden: hidden::Places,
     /// The position at which the log may start again.

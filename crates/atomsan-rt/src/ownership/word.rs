@@ -29,7 +29,7 @@ pub(super) const ATOMIC: u64 = 1 << 47;
 pub(super) const POSITION: u64 = ATOMIC - 1;
 pub(super) const BYTES: u64 = 0xffff;
 /// More than one thread has accessed the granule since it was new.
-pub(super) const SHARED: u64 = 1 << 46;
+pub(crate) const SHARED: u64 = 1 << 46;
 pub(crate) const EPOCH: u64 = POSITION & !BYTES & !SHARED;
 
 #[inline(always)]
@@ -115,8 +115,24 @@ pub(super) const fn bytes(address: usize, size: usize) -> u64 {
 
 /// How a word says that these bytes are logged.
 #[inline(always)]
-pub(super) fn logging(bytes: u64, write: bool) -> u64 {
+pub(crate) const fn logging(bytes: u64, write: bool) -> u64 {
     if write { bytes << 8 | bytes } else { bytes }
+}
+
+/// In which bits the word of a granule differs from the thread's own if the thread may not access it so, or not
+/// without a compare-exchange.
+pub(crate) const fn foreign(write: bool) -> u64 {
+    SLOT | ATOMIC | if write { STATE } else { EXCLUSIVE }
+}
+
+/// What stays of the word of a granule when its owner accesses it: a writer stays one when it reads.
+pub(crate) const fn stays(write: bool) -> u64 {
+    SHARED | if write { 0 } else { WRITER }
+}
+
+/// What comes from the owner's own word then.
+pub(crate) const fn owns(write: bool) -> u64 {
+    SLOT | EPOCH | if write { STATE } else { EXCLUSIVE }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ impl Thread {
             self.mark();
         }
         self.log_frames();
-        if !self.skips.get() {
+        if !self.skips.get() && self.ignoring.get() == 0 {
             self.ready.set(self.top.get());
         }
         self.write(words);
