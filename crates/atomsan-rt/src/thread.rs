@@ -34,7 +34,7 @@ mod settled;
 mod stretch;
 mod turns;
 
-pub(crate) use filter::{FILTER, MIXER as FILTER_MIXER};
+pub(crate) use filter::{FILTER, MIXER as FILTER_MIXER, ROTATION as FILTER_ROTATION};
 pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};

@@ -15,7 +15,12 @@ pub(crate) const FILTER: usize = 1 << 16;
 /// What the address of a granule is multiplied with.
 pub(crate) const MIXER: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// In an entry, which bytes of the granule were read. The rest is the mixture.
+/// By how many bits its word is rotated: the lowest of a mixture are those that change least, because an
+/// entry has something else there.
+pub(crate) const ROTATION: u32 = 8;
+
+/// In an entry, which bytes of the granule were not read, exclusive or the lowest bits of the mixture. The rest is the
+/// mixture.
 const BYTES: u64 = 0xff;
 
 /// Which reads are in the log. All-zero memory is a valid one: none.
@@ -32,14 +37,12 @@ impl Filter {
 }
 
 impl Thread {
-    /// The entry of a granule with this word, and how it begins if it counts for that.
+    /// The entry of a granule with this word, and its mixture.
     #[inline(always)]
     fn entry_of(&self, granule: usize, word: u64) -> (&Cell<u64>, u64) {
+        let word = word.rotate_left(ROTATION);
         let mixture = (granule as u64).wrapping_mul(MIXER) ^ word ^ self.stretch_key();
-        (
-            &self.settled.filter.0[(granule >> 3) % FILTER],
-            mixture & !BYTES,
-        )
+        (&self.settled.filter.0[(granule >> 3) % FILTER], mixture)
     }
 
     /// Whether this stretch has already logged a read of these bytes of a granule that has no
@@ -47,7 +50,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn is_filtered(&self, granule: usize, word: u64, bytes: u64) -> bool {
         let (entry, mixture) = self.entry_of(granule, word);
-        entry.get() & (!BYTES | bytes) == mixture | bytes
+        (entry.get() ^ mixture) & (!BYTES | bytes) == 0
     }
 
     /// The same; from now on it has.
@@ -64,10 +67,40 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn note_read(&self, granule: usize, word: u64, bytes: u64) {
         let (entry, mixture) = self.entry_of(granule, word);
-        let before = match entry.get() & !BYTES == mixture {
-            true => entry.get(),
-            false => mixture,
+        let unread = match entry.get() ^ mixture {
+            unread if unread <= BYTES => unread,
+            _ => BYTES,
         };
-        entry.set(before | bytes);
+        entry.set(mixture ^ unread & !bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::Thread;
+
+    #[test]
+    fn an_entry_counts_for_one_granule_and_one_word() {
+        // SAFETY: all-zero memory is a valid thread.
+        let thread: std::boxed::Box<Thread> = unsafe {
+            let layout = std::alloc::Layout::new::<Thread>();
+            std::boxed::Box::from_raw(std::alloc::alloc_zeroed(layout).cast())
+        };
+        let (granule, word) = (0x7f12_3456_7890, 1 << 62 | 5 << 48 | 0x1230);
+        assert!(!thread.is_filtered(granule, word, 0x0f));
+        assert!(!thread.filter(granule, word, 0x03));
+        assert!(thread.is_filtered(granule, word, 0x02));
+        assert!(!thread.filter(granule, word, 0x0c));
+        assert!(thread.filter(granule, word, 0x0f));
+        assert!(!thread.is_filtered(granule, word, 0x1f));
+        // Another write, be it the next record but one of the same log; another place in the same entry.
+        for position in (8..0x1000).step_by(8) {
+            assert!(!thread.is_filtered(granule, word + position, 0x0f));
+        }
+        assert!(!thread.is_filtered(granule + 8 * FILTER, word, 0x0f));
+        thread.note_read(granule, word + 8, 0xf0);
+        assert!(thread.is_filtered(granule, word + 8, 0x80));
+        assert!(!thread.is_filtered(granule, word, 0x01));
     }
 }
