@@ -86,7 +86,7 @@ fn tag(clock: u64) -> u64 {
 }
 
 /// Whether an epoch is not before another one.
-fn is_since(epoch: u32, began: u32) -> bool {
+pub(crate) fn is_since(epoch: u32, began: u32) -> bool {
     epoch.wrapping_sub(began) % EPOCHS < EPOCHS / 2
 }
 

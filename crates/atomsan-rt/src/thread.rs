@@ -46,7 +46,7 @@ use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 use crate::{ownership, platform, recording, regions, start};
 use core::cell::Cell;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering, compiler_fence};
+use core::sync::atomic::{AtomicPtr, AtomicU64 as Plain, Ordering, compiler_fence};
 
 const FRAMES: usize = 1 << 20;
 /// How many of the innermost functions are named where a thread is started.
@@ -92,12 +92,34 @@ struct After {
 /// For how many owners that is remembered.
 const LAST_AFTER: usize = 4;
 
+/// A word that only its thread changes, and that others may look at. All-zero memory is a valid one.
+#[repr(transparent)]
+pub(crate) struct Own(Plain);
+
+impl Own {
+    /// What it is, for the thread itself.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn set(&self, word: u64) {
+        self.0.store(word, Ordering::Release);
+    }
+
+    /// What it is, for others: what the thread did before it became so, they see too.
+    fn seen(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
 /// One thread of the program. All-zero memory is a valid one.
 #[repr(C)]
 pub(crate) struct Thread {
     /// What a shadow word looks like that this thread owns as a writer and all of whose bytes are
     /// logged in this epoch (see [`crate::ownership`]); the second thread-local word is the same.
-    pub(crate) mine: Cell<u64>,
+    pub(crate) mine: Own,
     /// Where the next frame goes.
     pub(crate) top: Cell<usize>,
     /// The hooks push frames by themselves below this.

@@ -15,7 +15,7 @@
 
 use super::{After, HIGHEST, LAST_AFTER, SLOT_TABLE, Thread, position_of};
 use crate::format::{Kind, SLOTS, entry, first_word};
-use crate::history::{EPOCH_BITS, History, Source};
+use crate::history::{EPOCH_BITS, History, Source, is_since};
 use crate::{ownership, recording, regions};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
@@ -40,6 +40,19 @@ impl Epoch {
 /// An owner in one of its epochs.
 fn owner(slot: u32, epoch: u32) -> u64 {
     u64::from(slot) << 32 | u64::from(epoch)
+}
+
+/// Whether a slot's thread is in a later epoch by now.
+fn is_over(slot: u32, epoch: u32) -> bool {
+    let other = SLOT_TABLE
+        .get(slot as usize)
+        .map(|record| record.load(Ordering::Acquire));
+    // SAFETY: records are never given back; the word is atomic.
+    let other = other.and_then(|record| unsafe { record.as_ref() });
+    other.is_some_and(|other| {
+        let now = ownership::epoch_of(other.mine.seen());
+        now != epoch && is_since(now, epoch)
+    })
 }
 
 impl Thread {
@@ -97,6 +110,8 @@ impl Thread {
             self.remember_after(slot, epoch, source.clock);
             return source.clock;
         }
+        // Before the position is looked at: all that the owner did in an epoch that is over is before that.
+        let is_over = is_over(slot, epoch);
         // Before the transaction is looked at: all that is before it is in that one, or earlier.
         let position = position_of(slot);
         match self.source(slot, find) {
@@ -104,8 +119,8 @@ impl Thread {
             Some(source) => {
                 let end = source.end.unwrap_or(position);
                 self.order(slot, end, source.clock);
-                // If it is not over, there may be more of it the next time.
-                if source.end.is_some() {
+                // Otherwise, there may be more of it the next time.
+                if source.end.is_some() || is_over {
                     self.remember_after(slot, epoch, end);
                 }
                 end
