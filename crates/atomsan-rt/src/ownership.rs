@@ -136,7 +136,9 @@ pub(crate) fn logs_quickly(
     }
     let logged = logging(bytes(address, size), write);
     // Where no region is, it does not matter where an access is.
-    let before = match thread.passes_again(pc) {
+    let is_shared = word & SHARED != 0;
+    let passes = thread.passes_again(pc);
+    let before = match passes {
         true if thread.is_in_stretch(word) => word & BYTES,
         true => 0,
         false => logged_before(thread, word),
@@ -149,11 +151,12 @@ pub(crate) fn logs_quickly(
     }
     let kind = if write { Kind::Write } else { Kind::Read };
     let first = first_word(kind, size as u8, address as u64);
-    let is_shared = word & SHARED != 0;
-    let is_done = thread.append_at_once(is_shared, [first, second_word(0, pc)], || {
-        shadow.store(next, Ordering::Release);
-        true
-    });
+    let may = passes || !is_shared || !thread.is_tabled();
+    let is_done = may
+        && thread.append_at_once([first, second_word(0, pc)], || {
+            shadow.store(next, Ordering::Release);
+            true
+        });
     match is_done {
         // The place may be in another transaction.
         false if is_shared && !thread.is_inside() => Quick::No,
@@ -193,7 +196,8 @@ pub(crate) fn access(thread: &Thread, address: usize, size: usize, write: bool, 
                 shadow.store(next, Ordering::Release);
                 true
             };
-            if !thread.append_at_once(next & SHARED != 0, record, renew) {
+            let may = next & SHARED == 0 || thread.may_append_at(pc);
+            if !(may && thread.append_at_once(record, renew)) {
                 let logged = logging(bytes(address, size), write);
                 add(thread, shadow, next, logged, record);
             }

@@ -1,7 +1,9 @@
 //! Accesses to more than one granule.
 
 use super::word::bytes;
-use super::{Known, MASKS, access, is_order_only, look, look_where, masks_offset, own, simply};
+use super::{
+    Known, MASKS, access, is_order_only, logging, look, look_where, masks_offset, own, simply,
+};
 use crate::format::{Kind, first_word, second_word};
 use crate::shadow;
 use crate::thread::Thread;
@@ -88,7 +90,12 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
             {
                 None
             }
-            Known::After | Known::Nothing => own(thread, at, bytes, write),
+            Known::Nothing => {
+                let logged = logging(bytes, write);
+                simply::takes_of_range(thread, shadow, word, write, logged)
+                    .or_else(|| own(thread, at, bytes, write))
+            }
+            Known::After => own(thread, at, bytes, write),
         };
         if let Some(detail) = detail {
             fresh = Some(fresh.unwrap_or(0) | detail);

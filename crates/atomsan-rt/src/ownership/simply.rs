@@ -54,13 +54,40 @@ pub(super) fn takes_and_logs(
     logged: u64,
     [first, pc]: [u64; 2],
 ) -> bool {
-    if is_order_only() {
-        return false;
-    }
-    let is_logged = |&next: &u64| word == 0 || !is_left_out(next);
-    let Some(next) = next(thread, word, write).filter(is_logged) else {
+    let Some((next, detail)) = next_logged(thread, word, write, logged) else {
         return false;
     };
+    let may = word & SHARED == 0 && detail == 0 || thread.may_append_at(pc);
+    let record = [first, second_word(detail, pc)];
+    may && thread.append_at_once(record, || {
+        shadow
+            .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    })
+}
+
+/// The same for a granule of a range: with which detail it is to be logged.
+#[inline(always)]
+pub(super) fn takes_of_range(
+    thread: &Thread,
+    shadow: &AtomicU64,
+    word: u64,
+    write: bool,
+    logged: u64,
+) -> Option<u16> {
+    let (next, detail) = next_logged(thread, word, write, logged)?;
+    let taken = shadow.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed);
+    taken.is_ok().then_some(detail)
+}
+
+/// The word of the granule when it is taken, if that is simple, and with which detail that is to be logged.
+#[inline(always)]
+fn next_logged(thread: &Thread, word: u64, write: bool, logged: u64) -> Option<(u64, u16)> {
+    if is_order_only() {
+        return None;
+    }
+    let is_logged = |&next: &u64| word == 0 || !is_left_out(next);
+    let next = next(thread, word, write).filter(is_logged)?;
     let own = word == 0 || slot_of(word) == thread.slot.get();
     // What the owner has logged in this epoch is logged still.
     let before = match own && (word ^ next) & EPOCH == 0 {
@@ -68,12 +95,7 @@ pub(super) fn takes_and_logs(
         false => 0,
     };
     let detail = if own { 0 } else { TAKEN };
-    thread.append_at_once(next & SHARED != 0, [first, second_word(detail, pc)], || {
-        let next = next | before | logged;
-        shadow
-            .compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed)
-            .is_ok()
-    })
+    Some((next | before | logged, detail))
 }
 
 /// The word of the granule when it is taken, if that is simple.

@@ -36,16 +36,11 @@ impl Thread {
         }
     }
 
-    /// The same if there is nothing else to do, after what comes first, if that goes well; whether it was so. Where
-    /// something is shared, it may matter where the access is.
+    /// The same if there is nothing else to do, after what comes first, if that goes well; whether it was so. Of
+    /// something that is shared, it may matter [where](Thread::may_append_at) the access is.
     #[inline(always)]
-    pub(crate) fn append_at_once(
-        &self,
-        is_shared: bool,
-        words: [u64; 2],
-        first: impl FnOnce() -> bool,
-    ) -> bool {
-        if !self.may_append_at_once(is_shared, words[1]) {
+    pub(crate) fn append_at_once(&self, words: [u64; 2], first: impl FnOnce() -> bool) -> bool {
+        if !self.may_append_at_once() {
             return false;
         }
         self.busy.set(true);
@@ -59,14 +54,17 @@ impl Thread {
         goes_well
     }
 
-    /// Whether there is nothing else to do for an access at a place than to append its record.
+    /// Whether there is nothing else to do for an access than to append its record.
     #[inline(always)]
-    fn may_append_at_once(&self, is_shared: bool, pc: u64) -> bool {
+    fn may_append_at_once(&self) -> bool {
         let is_ready = self.ready.get() == self.top.get() && self.log.has_room(2);
-        if !is_ready || self.busy.get() || self.ignoring.get() > 0 {
-            return false;
-        }
-        !is_shared || !self.tabled.get() || self.passes_again(pc)
+        is_ready && !self.busy.get() && self.ignoring.get() == 0
+    }
+
+    /// Whether nothing is to be done first for an access of something shared at a place.
+    #[inline(always)]
+    pub(crate) fn may_append_at(&self, pc: u64) -> bool {
+        !self.tabled.get() || self.passes_again(pc)
     }
 
     #[inline(always)]
@@ -85,7 +83,7 @@ impl Thread {
         bytes: u64,
         words: [u64; 2],
     ) -> bool {
-        if !self.may_append_at_once(true, words[1]) {
+        if !self.may_append_at_once() || !self.may_append_at(words[1]) {
             return false;
         }
         self.busy.set(true);
