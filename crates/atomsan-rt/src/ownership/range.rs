@@ -4,7 +4,7 @@ use super::word::bytes;
 use super::{
     Known, MASKS, access, is_order_only, logging, look, look_where, masks_offset, own, simply,
 };
-use crate::format::{Kind, first_word, second_word};
+use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::shadow;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering;
@@ -95,7 +95,12 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
                 simply::takes_of_range(thread, shadow, word, write, logged)
                     .or_else(|| own(thread, at, bytes, write))
             }
-            Known::After => own(thread, at, bytes, write),
+            // Where nothing is logged, such a read is settled.
+            Known::After => {
+                thread.see(at);
+                thread.note_read(at & !7, word, bytes);
+                Some(TAKEN)
+            }
         };
         if let Some(detail) = detail {
             fresh = Some(fresh.unwrap_or(0) | detail);
