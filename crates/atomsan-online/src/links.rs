@@ -402,7 +402,7 @@ impl Links {
     pub(crate) fn cut(&mut self) {
         let nodes = self.slots.iter().flat_map(|slot| &slot.nodes);
         let all: Vec<Tx> = nodes.map(|&(_, tx)| tx).collect();
-        self.idg.retire_all(&all);
+        self.idg.retire_all(all.into_iter());
         self.slots.iter_mut().for_each(|slot| slot.nodes.clear());
         self.open.clear();
         self.idg.sweep(std::iter::empty());
