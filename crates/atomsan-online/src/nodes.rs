@@ -16,7 +16,7 @@
 //!
 //! # What nothing reaches
 //!
-//! All edges into what is [settled](Slot::settled) are in the graph. If the graph has neither a transaction that is settled nor one
+//! All edges into what is [settled](Nodes::settled) are in the graph. If the graph has neither a transaction that is settled nor one
 //! before it in its slot, no edge leads to it, or what leads there is reached by nothing that is open: either way it is
 //! in no cycle, and an edge that leads out of it is not wanted.
 
@@ -25,6 +25,9 @@ use atomsan_engines::doublechecker::log::Tx;
 
 /// How many transactions are added before it is worthwhile to look which can be dropped.
 const MESS: u64 = 1 << 11;
+
+/// By how many others a transaction can be late that is mentioned.
+const BIT: usize = 8;
 
 /// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -99,16 +102,25 @@ struct Slot {
     nodes: Vec<(Key, Tx)>,
     /// How many of these are over.
     over: usize,
-    /// Transactions with edges that have been read since, in no order: those of edges into them
-    /// grow, and so do those of edges out of them into one other slot.
+    /// Transactions with edges that have been read since, as [`Slot::mention`] has them.
     mentioned: Vec<Key>,
-    /// All that is before this number is over, and all edges into that have been read.
-    settled: u64,
     /// Where a node was found last.
     near: usize,
 }
 
 impl Slot {
+    /// A transaction has an edge. The numbers of a slot's transactions that edges lead to grow, and those of transactions that
+    /// edges lead out of into one other slot do so, more or less. So there are a few sequences in order if what is a bit late goes to its place.
+    fn mention(&mut self, key: Key) {
+        let mentioned = &mut self.mentioned;
+        let some = mentioned.len().saturating_sub(BIT);
+        match mentioned[some..].iter().rposition(|&other| other <= key) {
+            Some(at) if mentioned[some + at] == key => {}
+            Some(at) => mentioned.insert(some + at + 1, key),
+            None => mentioned.push(key),
+        }
+    }
+
     /// Where the node with a number is, or the one behind it: looked for with longer and longer steps from where the last
     /// one was.
     fn position(&mut self, clock: u64) -> usize {
@@ -135,9 +147,18 @@ impl Slot {
         self.near
     }
 
-    /// The node with a number.
+    /// The node with a number: usually that of the last edge, or the next one.
+    #[inline]
     fn find(&mut self, clock: u64) -> Option<Tx> {
-        let at = self.position(clock);
+        let is_it = |at: usize| (self.nodes.get(at)).is_some_and(|node| node.0.clock() == clock);
+        let at = if is_it(self.near) {
+            self.near
+        } else if is_it(self.near + 1) {
+            self.near += 1;
+            self.near
+        } else {
+            self.position(clock)
+        };
         let node = self.nodes.get(at);
         node.filter(|node| node.0.clock() == clock)
             .map(|node| node.1)
@@ -172,8 +193,12 @@ fn end(idg: &mut Idg<Named>, (key, tx): (Key, Tx)) {
 #[derive(Debug, Default)]
 pub(crate) struct Nodes {
     slots: Vec<Slot>,
+    /// All of a slot that is before this number is over, and all edges into that have been read.
+    settled: Vec<u64>,
     /// The slots that have transactions which were mentioned.
     touched: Vec<u32>,
+    /// The slots that have nodes which are not over.
+    busy: Vec<u32>,
     /// Edges that have been read and are not in the graph yet.
     fresh: Vec<Fresh>,
     /// Nodes that were made of transactions before some that are over.
@@ -193,6 +218,7 @@ impl Nodes {
     pub(crate) fn make_room(&mut self, slots: usize) {
         if self.slots.len() < slots {
             self.slots.resize_with(slots, Slot::default);
+            self.settled.resize(slots, 0);
         }
     }
 
@@ -213,21 +239,19 @@ impl Nodes {
     /// Whether no edge leads to a transaction, nor to one before it in its slot, and none will: it is
     /// in no cycle, whatever it leads to.
     fn is_unreachable(&self, place: Place) -> bool {
-        let slot = &self.slots[place.slot];
-        let first = slot.nodes.first();
-        place.clock < slot.settled && first.is_none_or(|node| node.0.clock() > place.clock)
+        let is_behind = |slot: &Slot| {
+            let first = slot.nodes.first();
+            first.is_none_or(|node| node.0.clock() > place.clock)
+        };
+        place.clock < self.settled[place.slot] && is_behind(&self.slots[place.slot])
     }
 
-    /// A transaction has an edge.
     fn mention(&mut self, place: Place) {
-        let mentioned = &mut self.slots[place.slot].mentioned;
-        let last = mentioned.last().copied();
-        if last.is_none() {
+        let slot = &mut self.slots[place.slot];
+        if slot.mentioned.is_empty() {
             self.touched.push(place.slot as u32);
         }
-        if last != Some(place.key()) {
-            mentioned.push(place.key());
-        }
+        slot.mention(place.key());
     }
 
     /// Adds what has been read to the graph.
@@ -249,6 +273,7 @@ impl Nodes {
     /// Makes nodes of a slot's transactions that were mentioned, each after the one before it.
     fn add_nodes(&mut self, number: u32) {
         let slot = &mut self.slots[number as usize];
+        let was_busy = slot.over < slot.nodes.len();
         let mut mentioned = std::mem::take(&mut slot.mentioned);
         // A stable sort is quick where there are few sequences that are in order.
         mentioned.sort();
@@ -303,7 +328,11 @@ impl Nodes {
         behind.clear();
         self.behind = behind;
         mentioned.clear();
-        self.slots[number as usize].mentioned = mentioned;
+        let slot = &mut self.slots[number as usize];
+        slot.mentioned = mentioned;
+        if !was_busy && slot.over < slot.nodes.len() {
+            self.busy.push(number);
+        }
     }
 
     /// Puts a node behind others of its slot; one of the last two is new, or their edge is there already.
@@ -319,11 +348,14 @@ impl Nodes {
     /// Ends the transactions that get no more edges: those that were over when the slots' clocks were looked at. All edges that
     /// were there by then have been added.
     pub(crate) fn close(&mut self, clock: impl Fn(usize) -> u64) {
-        for (at, slot) in self.slots.iter_mut().enumerate() {
-            let now = clock(at);
-            slot.close(&mut self.idg, now);
-            slot.settled = now;
+        for (at, settled) in self.settled.iter_mut().enumerate() {
+            *settled = clock(at);
         }
+        self.busy.retain(|&number| {
+            let slot = &mut self.slots[number as usize];
+            slot.close(&mut self.idg, self.settled[number as usize]);
+            slot.over < slot.nodes.len()
+        });
         for node in self.late.drain(..) {
             end(&mut self.idg, node);
         }
@@ -364,11 +396,17 @@ impl Nodes {
         components.into_iter().map(|(_, places)| places).collect()
     }
 
+    /// The nodes that are not over.
+    fn open(&self) -> impl Iterator<Item = Tx> + Clone + use<'_> {
+        let busy = self.busy.iter().map(|&slot| &self.slots[slot as usize]);
+        busy.flat_map(Slot::open)
+    }
+
     /// Whether all transactions that an edge leads out of are over, and the components of all that are
     /// over have been looked for.
     pub(crate) fn is_settled(&self) -> bool {
-        let mut open = self.slots.iter().flat_map(Slot::open);
-        self.idg.is_idle() && open.all(|tx| self.idg.successors(tx).next().is_none())
+        let is_last = |tx| self.idg.successors(tx).next().is_none();
+        self.idg.is_idle() && self.open().all(is_last)
     }
 
     /// Forgets all transactions. To forget some and keep others would not do: if `A` is before `X` and
@@ -380,6 +418,7 @@ impl Nodes {
             self.idg.retire_all(slot.nodes.drain(..).map(|node| node.1));
             slot.over = 0;
         }
+        self.busy.clear();
         self.kept = 0;
         self.idg.sweep(std::iter::empty());
     }
@@ -394,7 +433,11 @@ impl Nodes {
     /// Drops what can be in no cycle any more.
     pub(crate) fn sweep(&mut self) {
         self.swept = self.count;
-        self.idg.sweep(self.slots.iter().flat_map(Slot::open));
+        let Nodes {
+            idg, slots, busy, ..
+        } = self;
+        let busy = busy.iter().map(|&slot| &slots[slot as usize]);
+        idg.sweep(busy.flat_map(Slot::open));
         self.kept = 0;
         for slot in &mut self.slots {
             let open = slot.nodes.len() - slot.over;
