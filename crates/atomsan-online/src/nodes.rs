@@ -26,9 +26,6 @@ use atomsan_engines::doublechecker::log::Tx;
 /// How many transactions are added before it is worthwhile to look which can be dropped.
 const MESS: u64 = 1 << 11;
 
-/// By how many others a transaction can be late that is mentioned.
-const BIT: usize = 8;
-
 /// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct Place {
@@ -102,25 +99,13 @@ struct Slot {
     nodes: Vec<(Key, Tx)>,
     /// How many of these are over.
     over: usize,
-    /// Transactions with edges that have been read since, as [`Slot::mention`] has them.
+    /// Transactions with edges that have been read since, in no order, and some of them often.
     mentioned: Vec<Key>,
     /// Where a node was found last.
     near: usize,
 }
 
 impl Slot {
-    /// A transaction has an edge. The numbers of a slot's transactions that edges lead to grow, and those of transactions that
-    /// edges lead out of into one other slot do so, more or less. So there are a few sequences in order if what is a bit late goes to its place.
-    fn mention(&mut self, key: Key) {
-        let mentioned = &mut self.mentioned;
-        let some = mentioned.len().saturating_sub(BIT);
-        match mentioned[some..].iter().rposition(|&other| other <= key) {
-            Some(at) if mentioned[some + at] == key => {}
-            Some(at) => mentioned.insert(some + at + 1, key),
-            None => mentioned.push(key),
-        }
-    }
-
     /// Where the node with a number is, or the one behind it: looked for with longer and longer steps from where the last
     /// one was.
     fn position(&mut self, clock: u64) -> usize {
@@ -246,12 +231,16 @@ impl Nodes {
         place.clock < self.settled[place.slot] && is_behind(&self.slots[place.slot])
     }
 
+    /// A transaction has an edge.
     fn mention(&mut self, place: Place) {
-        let slot = &mut self.slots[place.slot];
-        if slot.mentioned.is_empty() {
+        let mentioned = &mut self.slots[place.slot].mentioned;
+        let last = mentioned.last().copied();
+        if last.is_none() {
             self.touched.push(place.slot as u32);
         }
-        slot.mention(place.key());
+        if last != Some(place.key()) {
+            mentioned.push(place.key());
+        }
     }
 
     /// Adds what has been read to the graph.
@@ -275,8 +264,8 @@ impl Nodes {
         let slot = &mut self.slots[number as usize];
         let was_busy = slot.over < slot.nodes.len();
         let mut mentioned = std::mem::take(&mut slot.mentioned);
-        // A stable sort is quick where there are few sequences that are in order.
-        mentioned.sort();
+        // A stable sort would make use of sequences that are in order, but also of memory, each time.
+        mentioned.sort_unstable();
         mentioned.dedup_by_key(|key| key.clock());
         // Some are there already, and what is before the first one that is not stays where it is.
         let first = mentioned.iter().position(|key| {

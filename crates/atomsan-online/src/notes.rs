@@ -112,9 +112,9 @@ mod tests {
             notes.note(1, clock, region);
         }
         notes.note(2, 4, 11);
-        let component = vec![place(1, 5, 1), place(2, 3, 0), place(1, 3, 2)];
-        assert_eq!(notes.learn(&[component.clone()]), [0, 1, 2, 7, 8, 9]);
-        assert_eq!(notes.learn(&[component]), []);
+        let components = [vec![place(1, 5, 1), place(2, 3, 0), place(1, 3, 2)]];
+        assert_eq!(notes.learn(&components), [0, 1, 2, 7, 8, 9]);
+        assert_eq!(notes.learn(&components), []);
         // What is known is neither kept nor noted.
         assert_eq!(notes.count, 2);
         notes.note(1, 10, 7);
