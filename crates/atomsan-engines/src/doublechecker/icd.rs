@@ -34,13 +34,13 @@
 
 use super::frames::Frames;
 use super::idg::{Idg, Transaction};
-use super::log::{Access, Kind, Log, Point, Stamp, Tx};
+use super::log::{Access, Kind, Point, Stamp, Tx};
 use super::octet::{Edges, Responders, State};
 use super::places::Place;
 use crate::Occurrence;
 use crate::regions::OpenFrame;
 use atomsan_trace::{FunctionId, SiteId, ThreadId};
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 /// What is known of a location, and of the object with this number.
@@ -85,6 +85,8 @@ pub struct Icd {
     /// Epochs are unique, so that a stamp need not say whose it is.
     epochs: u64,
     logging: bool,
+    /// How many edges between threads were made.
+    edges: u64,
     /// A spare list, to save allocations.
     sources: Vec<Point>,
 }
@@ -101,6 +103,11 @@ impl Icd {
     /// The graph.
     pub fn idg(&self) -> &Idg {
         &self.idg
+    }
+
+    /// How many edges between threads were made.
+    pub fn edges(&self) -> u64 {
+        self.edges
     }
 
     pub(super) fn idg_mut(&mut self) -> &mut Idg {
@@ -183,15 +190,7 @@ impl Icd {
             );
         }
         let thread = at.event.thread;
-        let tx = self.idg.open(Transaction {
-            thread,
-            region,
-            entered,
-            began: *at,
-            ended: None,
-            log: Log::default(),
-            reported: HashSet::default(),
-        });
+        let tx = self.idg.open(Transaction::new(region, entered, *at));
         let state = self.thread(thread);
         let before = state.current.replace(tx);
         state.open = open;
@@ -334,7 +333,7 @@ impl Icd {
         let Some(sink) = self.thread(at.event.thread).current else {
             return;
         };
-        self.idg.edge(source.tx, sink);
+        self.edges += u64::from(self.idg.edge(source.tx, sink));
         if self.logging
             && let Some(sink) = self.idg.get_mut(sink)
         {

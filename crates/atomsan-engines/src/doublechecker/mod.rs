@@ -399,7 +399,7 @@ impl Engine for DoubleChecker {
             stat("regular transactions", self.counts.transactions),
             stat("regular accesses", self.counts.regular),
             stat("non-transactional accesses", self.counts.unary),
-            stat("IDG edges", self.icd.idg().edges()),
+            stat("IDG edges", self.icd.edges()),
             stat("ICD SCCs", self.counts.components),
             stat("PCD transactions", work.transactions),
             stat("PCD log entries", work.entries),
