@@ -74,7 +74,11 @@ impl<T: Carried> Idg<T> {
     /// The same of transactions that have finished or not. A dependence between two transactions that
     /// goes through others goes through members then, finished or not: who has no other way to
     /// know in which order the two are needs those as well.
+    ///
+    /// Who looks at a program while it runs has many to look for at once. Those that have finished last come first: what they
+    /// lead to is little, and has been visited when an earlier one leads to them, so paths are short.
     pub fn components_with_open(&mut self) -> Vec<Component> {
+        self.search.pending.reverse();
         self.search_components(true)
     }
 
