@@ -6,8 +6,6 @@ use crate::links::Links;
 use crate::live::Live;
 use crate::questions::Questions;
 use atomsan_engines::doublechecker::runs::StaticInfo;
-use hashbrown::HashSet;
-use rustc_hash::FxBuildHasher;
 use std::io;
 
 /// How many transactions must have ended before components are looked for.
@@ -18,8 +16,6 @@ const PATIENCE: usize = 1 << 10;
 pub(crate) struct First {
     pub(crate) questions: Questions,
     pub(crate) links: Links,
-    /// Regions that have been found, by number; 0 for unary transactions.
-    seen: HashSet<u16, FxBuildHasher>,
     pub(crate) found: StaticInfo,
 }
 
@@ -53,15 +49,7 @@ impl First {
         if largest > Some(options.component_limit) {
             self.links.cut();
         }
-        let between = components.iter().flat_map(|one| self.links.between(one));
-        let regions: Vec<u16> = (components.iter().flatten())
-            .map(|place| place.region)
-            .chain(between)
-            .collect();
-        for region in regions {
-            if !self.seen.insert(region) {
-                continue;
-            }
+        for region in self.links.notes.learn(&components) {
             if region == 0 {
                 self.found.unary = true;
                 continue;

@@ -53,6 +53,8 @@ mod first;
 mod follow;
 mod links;
 mod live;
+mod nodes;
+mod notes;
 mod origins;
 mod parts;
 mod questions;

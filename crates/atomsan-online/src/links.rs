@@ -14,16 +14,15 @@
 //! out of it leads nowhere. Edges into a unary transaction come at its beginning: once the clock is
 //! there, they have been read.
 
+pub(crate) use crate::nodes::Place;
+
 use crate::live::Live;
-use atomsan_engines::Occurrence;
-use atomsan_engines::doublechecker::idg::{Idg, Transaction};
-use atomsan_engines::doublechecker::log::Tx;
+use crate::nodes::Nodes;
+use crate::notes::Notes;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW};
-use atomsan_trace::{Event, FunctionId, Op, SiteId, StackId, ThreadId};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
-use std::collections::VecDeque;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -35,66 +34,14 @@ const TIMES: u32 = 4;
 /// So long there is none, while there are new edges.
 const AT_LEAST: Duration = Duration::from_millis(2);
 
-/// How many transactions are added before it is worthwhile to look which can be dropped.
-const MESS: u64 = 1 << 11;
-
-/// How many transactions without edges are remembered for a slot.
-const NOTES: usize = 1 << 14;
-
-/// A transaction: its slot, its number there and its region, plus 1; 0 if it is unary.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(crate) struct Place {
-    pub(crate) slot: usize,
-    pub(crate) clock: u64,
-    pub(crate) region: u16,
-}
-
-/// The transactions of a slot that are nodes, by their numbers.
-#[derive(Debug, Default)]
-struct Slot {
-    nodes: Vec<(u64, Tx)>,
-    /// Numbers and regions of transactions with edges that have been read since, in no order: those of edges into them
-    /// grow, and so do those of edges out of them into one other slot.
-    mentioned: Vec<(u64, u16)>,
-    /// All that is before this number is over, and all edges into that have been read.
-    settled: u64,
-    /// Words of calls whose end has not been read.
-    calls: Vec<u64>,
-}
-
-impl Slot {
-    /// The node with a number.
-    fn find(&self, clock: u64) -> Option<Tx> {
-        let at = self.nodes.binary_search_by_key(&clock, |node| node.0);
-        at.ok().map(|at| self.nodes[at].1)
-    }
-
-    /// A transaction has an edge.
-    fn mention(&mut self, place: Place) {
-        let mentioned = (place.clock, place.region);
-        if self.mentioned.last() != Some(&mentioned) {
-            self.mentioned.push(mentioned);
-        }
-    }
-}
-
 /// The graph, as far as the program has been followed.
 #[derive(Debug, Default)]
 pub(crate) struct Links {
-    slots: Vec<Slot>,
-    /// Edges that have been read and are not in the graph yet.
-    fresh: Vec<(Place, Place)>,
-    /// Those that are not over.
-    open: Vec<(Place, Tx)>,
-    /// Transactions of each slot that may have no edge, and their regions.
-    notes: Vec<VecDeque<(u64, u16)>>,
-    idg: Idg,
-    /// What each node is, by its place in the graph.
-    places: Vec<Place>,
-    /// Transactions in the order in which they were heard of; how many there were when what is in no
-    /// cycle was dropped.
-    count: u64,
-    swept: u64,
+    nodes: Nodes,
+    /// Transactions that may have no edge.
+    pub(crate) notes: Notes,
+    /// Words of calls whose end has not been read, of each slot.
+    entered: Vec<Vec<u64>>,
     /// Records that name threads.
     pub(crate) names: Vec<Record>,
     /// Threads that were started: the record and the return addresses of the calls there, innermost
@@ -114,11 +61,9 @@ impl Links {
     /// new.
     pub(crate) fn advance(&mut self, live: &mut Live) -> io::Result<bool> {
         live.look()?;
-        if self.slots.len() < live.slots() {
-            self.slots.resize_with(live.slots(), Slot::default);
-        }
-        if self.notes.len() < live.slots() {
-            self.notes.resize_with(live.slots(), VecDeque::default);
+        self.nodes.make_room(live.slots());
+        if self.entered.len() < live.slots() {
+            self.entered.resize_with(live.slots(), Vec::new);
         }
         let before = self.edges;
         for slot in 1..live.slots() {
@@ -126,23 +71,20 @@ impl Links {
                 self.read(live, slot)?;
             }
         }
-        self.add_edges();
-        self.close(|place| place.clock < live.clock(place.slot) + u64::from(place.region == 0));
-        for (at, slot) in self.slots.iter_mut().enumerate() {
-            slot.settled = live.clock(at);
-        }
+        self.nodes.add_edges();
+        self.nodes.close(|slot| live.clock(slot));
         Ok(self.edges > before)
     }
 
     /// The program has ended, and so have all transactions.
     pub(crate) fn finish(&mut self) {
-        self.close(|_| true);
+        self.nodes.finish();
     }
 
     /// Reads what is at hand of a log.
     fn read(&mut self, live: &mut Live, slot: usize) -> io::Result<()> {
         let (words, mut at, _) = live.take(slot)?;
-        let mut calls = std::mem::take(&mut self.slots[slot].calls);
+        let mut calls = std::mem::take(&mut self.entered[slot]);
         while let Some(&first) = words.get(at) {
             let Some(kind) = Kind::from_number((first >> 56) as u8) else {
                 break;
@@ -156,15 +98,13 @@ impl Links {
                     clock: first & LOW,
                     region: part(1),
                 };
-                let region = part(2);
-                self.edge(
-                    from,
-                    Place {
-                        slot,
-                        clock,
-                        region,
-                    },
-                );
+                let to = Place {
+                    slot,
+                    clock: clock & LOW,
+                    region: part(2),
+                };
+                self.edges += 1;
+                self.nodes.edge(from, to);
             }
             match kind {
                 Kind::ThreadName => self.names.extend(Record::parse(&words[at..], 0)),
@@ -178,11 +118,8 @@ impl Links {
                     calls.clear();
                 }
                 Kind::Transaction if words.len() > at + 1 => {
-                    let notes = &mut self.notes[slot];
-                    if notes.len() == NOTES {
-                        notes.pop_front();
-                    }
-                    notes.push_back((first & LOW, words[at + 1] as u16));
+                    let region = words[at + 1] as u16;
+                    self.notes.note(slot, first & LOW, region);
                 }
                 Kind::Fork => {
                     if let Some(record) = Record::parse(&words[at..], 0) {
@@ -201,143 +138,23 @@ impl Links {
         if self.forks.len() > 2 * FORKS {
             self.forks.drain(..FORKS);
         }
-        self.slots[slot].calls = calls;
+        self.entered[slot] = calls;
         let all = words.len();
         live.put(slot, words, all);
         Ok(())
-    }
-
-    /// An edge has been read. Those that come at once go to the graph at once, because they do not come in the
-    /// order of the transactions that they lead out of.
-    /// Whether one leads out of what nothing reaches is clear before that: all edges into what is settled are in the
-    /// graph already.
-    fn edge(&mut self, from: Place, to: Place) {
-        self.edges += 1;
-        if self.slots.len() <= from.slot {
-            // It has started since.
-            self.slots.resize_with(from.slot + 1, Slot::default);
-        }
-        if !self.is_unreachable(from) {
-            self.slots[from.slot].mention(from);
-            self.slots[to.slot].mention(to);
-            self.fresh.push((from, to));
-        }
-    }
-
-    /// Adds what has been read to the graph.
-    fn add_edges(&mut self) {
-        for slot in 0..self.slots.len() {
-            self.add_nodes(slot);
-        }
-        for (from, to) in std::mem::take(&mut self.fresh) {
-            let node = |place: Place| self.slots[place.slot].find(place.clock);
-            if let (Some(from), Some(to)) = (node(from), node(to)) {
-                self.idg.edge(from, to);
-            }
-        }
-    }
-
-    /// Makes nodes of a slot's transactions that were mentioned, each after the one before it.
-    fn add_nodes(&mut self, slot: usize) {
-        let mut mentioned = std::mem::take(&mut self.slots[slot].mentioned);
-        // A stable sort is quick where there are few sequences that are in order.
-        mentioned.sort();
-        mentioned.dedup_by_key(|new| new.0);
-        let mut nodes = std::mem::take(&mut self.slots[slot].nodes);
-        let first = mentioned.first().map_or(u64::MAX, |new| new.0);
-        let later = nodes.split_off(nodes.partition_point(|node| node.0 < first));
-        let mut later = later.into_iter().peekable();
-        let mut is_after_new = false;
-        for &(clock, region) in &mentioned {
-            while let Some(node) = later.next_if(|node| node.0 < clock) {
-                self.add_node(&mut nodes, node, is_after_new);
-                is_after_new = false;
-            }
-            if later.peek().is_none_or(|node| node.0 != clock) {
-                let place = Place {
-                    slot,
-                    clock,
-                    region,
-                };
-                let node = (clock, self.open(place));
-                self.add_node(&mut nodes, node, true);
-                is_after_new = true;
-            }
-        }
-        for node in later {
-            self.add_node(&mut nodes, node, is_after_new);
-            is_after_new = false;
-        }
-        mentioned.clear();
-        self.slots[slot].mentioned = mentioned;
-        self.slots[slot].nodes = nodes;
-    }
-
-    /// Puts a node behind others of its slot; one of the last two is new, or their edge is there already.
-    fn add_node(&mut self, nodes: &mut Vec<(u64, Tx)>, node: (u64, Tx), is_new: bool) {
-        if is_new && let Some(&(_, before)) = nodes.last() {
-            self.idg.edge(before, node.1);
-        }
-        nodes.push(node);
-    }
-
-    /// Whether no edge leads to a transaction, nor to one before it in its slot, and none will: it is
-    /// in no cycle, whatever it leads to.
-    fn is_unreachable(&self, place: Place) -> bool {
-        self.slots.get(place.slot).is_none_or(|slot| {
-            place.clock < slot.settled && slot.nodes.first().is_none_or(|node| node.0 > place.clock)
-        })
-    }
-
-    /// A transaction becomes a node.
-    fn open(&mut self, place: Place) -> Tx {
-        self.count += 1;
-        let began = Occurrence {
-            index: self.count,
-            stack: StackId::EMPTY,
-            event: Event {
-                thread: ThreadId(place.slot as u32),
-                site: SiteId::UNKNOWN,
-                op: Op::Yield,
-            },
-        };
-        let region = place.region.checked_sub(1);
-        let region = region.map(|region| FunctionId(region.into()));
-        let tx = (self.idg).open(Transaction::new(region, SiteId::UNKNOWN, began));
-        if self.places.len() <= tx.index() {
-            self.places.resize(tx.index() + 1, Place::default());
-        }
-        self.places[tx.index()] = place;
-        self.open.push((place, tx));
-        tx
-    }
-
-    /// Closes the transactions that get no more edges.
-    fn close(&mut self, is_over: impl Fn(&Place) -> bool) {
-        let (idg, count) = (&mut self.idg, self.count);
-        self.open.retain(|&(place, tx)| {
-            let over = is_over(&place);
-            if over {
-                idg.close(tx, count);
-            }
-            if over && place.region != 0 {
-                idg.look_for(tx);
-            }
-            !over
-        });
     }
 
     /// Whether components are worth looking for: when so many transactions have ended that the last
     /// search was worth it; or when it was long ago, compared with what it took, so that few that have ended
     /// do not wait for ever, and all logs with them. `news` is whether there are edges that are new.
     pub(crate) fn is_due(&mut self, patience: usize, news: bool) -> bool {
-        if self.idg.is_idle() {
+        if self.nodes.is_idle() {
             return false;
         }
         let now = Instant::now();
         let since = now - *self.rested.get_or_insert(now);
         let least = if news { AT_LEAST } else { Duration::ZERO };
-        let due = self.idg.is_due(patience) || since >= least.max(TIMES * self.took);
+        let due = self.nodes.is_due(patience) || since >= least.max(TIMES * self.took);
         if due {
             self.rested = Some(now);
         }
@@ -351,147 +168,35 @@ impl Links {
         self.took = began.map_or(Duration::ZERO, |began| now - began);
     }
 
-    /// The components that have a transaction which has ended since the last time, with those of
-    /// their transactions that have not: the order of two others may go through them.
+    /// The components that are new, or have grown ([`Nodes::components`]).
     pub(crate) fn components(&mut self) -> Vec<Vec<Place>> {
-        let mut components = Vec::new();
-        for component in self.idg.components_with_open() {
-            self.components += 1;
-            self.idg.select(component);
-            let members = self.idg.component();
-            let places: Vec<Place> = members.map(|tx| self.places[tx.index()]).collect();
-            let last = self.idg.component().last().and_then(|tx| self.idg.get(tx));
-            components.push((last.map_or(0, |tx| tx.began.index), places));
-        }
-        // What happened first is told first.
-        components.sort_by_key(|(last, _)| *last);
-        components.into_iter().map(|(_, places)| places).collect()
+        let components = self.nodes.components();
+        self.components += components.len() as u64;
+        components
     }
 
-    /// The regions of transactions that lie between two of a component, in the same slot, and that were
-    /// noted.
-    pub(crate) fn between(&self, component: &[Place]) -> Vec<u16> {
-        let mut places = component.to_vec();
-        places.sort_unstable();
-        let slots = places.chunk_by(|one, other| one.slot == other.slot);
-        slots
-            .filter_map(|of_slot| {
-                let clocks = of_slot.first()?.clock..=of_slot.last()?.clock;
-                Some((self.notes.get(of_slot[0].slot)?, clocks))
-            })
-            .flat_map(|(notes, clocks)| {
-                // Numbers of a slot only grow.
-                let start = notes.partition_point(|note| note.0 < *clocks.start());
-                let end = notes.partition_point(|note| note.0 <= *clocks.end());
-                notes.range(start..end).map(|note| note.1)
-            })
-            .collect()
-    }
-
-    /// Whether all transactions that an edge leads out of are over, and the components of all that are
-    /// over have been looked for.
+    /// Whether nothing remains to be done for the edges that have been read ([`Nodes::is_settled`]).
     pub(crate) fn is_settled(&self) -> bool {
-        let mut open = self.open.iter();
-        self.idg.is_idle() && open.all(|&(_, tx)| self.idg.successors(tx).next().is_none())
+        self.nodes.is_settled()
     }
 
-    /// Forgets all transactions. To forget some and keep others would not do: if `A` is before `X` and
-    /// `X` before `B`, and `X` is forgotten, nothing says any more that `A` is before `B`, and
-    /// their logs could be put in an order that never was. What comes from now on cannot be before
-    /// anything that is forgotten.
+    /// Forgets all transactions ([`Nodes::cut`]).
     pub(crate) fn cut(&mut self) {
-        let nodes = self.slots.iter().flat_map(|slot| &slot.nodes);
-        let all: Vec<Tx> = nodes.map(|&(_, tx)| tx).collect();
-        self.idg.retire_all(all.into_iter());
-        self.slots.iter_mut().for_each(|slot| slot.nodes.clear());
-        self.open.clear();
-        self.idg.sweep(std::iter::empty());
+        self.nodes.cut();
     }
 
     /// Drops what can be in no cycle any more, if enough has been added.
     pub(crate) fn tidy(&mut self) {
-        let kept: usize = self.slots.iter().map(|slot| slot.nodes.len()).sum();
-        if self.count - self.swept > MESS.max(kept as u64 / 2) {
-            self.sweep();
-        }
+        self.nodes.tidy();
     }
 
     /// Drops what can be in no cycle any more.
     pub(crate) fn sweep(&mut self) {
-        self.swept = self.count;
-        self.idg.sweep(self.open.iter().map(|&(_, tx)| tx));
-        for slot in &mut self.slots {
-            slot.nodes.retain(|&(_, tx)| self.idg.get(tx).is_some());
-        }
+        self.nodes.sweep();
     }
 
-    /// Whether a slot has a transaction that may be in a cycle, up to this number. Later ones may get
-    /// an edge that leads out of them at any time, and there is a way to them from that one.
+    /// Whether a slot has a transaction that may be in a cycle, up to this number.
     pub(crate) fn has_any(&self, slot: usize, until: u64) -> bool {
-        let first = self.slots.get(slot).and_then(|slot| slot.nodes.first());
-        first.is_some_and(|&(clock, _)| clock <= until)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The transactions that each one leads to, by their slots and numbers.
-    fn reached(links: &Links) -> Vec<(Place, Vec<Place>)> {
-        let place = |tx: Tx| links.places[tx.index()];
-        let all = links.slots.iter().flat_map(|slot| &slot.nodes);
-        let reached = all.map(|&(clock, tx)| {
-            assert_eq!(place(tx).clock, clock);
-            let (mut seen, mut todo) = (Vec::new(), vec![tx]);
-            while let Some(tx) = todo.pop() {
-                if !seen.contains(&place(tx)) {
-                    seen.push(place(tx));
-                    todo.extend(links.idg.successors(tx));
-                }
-            }
-            seen.sort_unstable();
-            (place(tx), seen)
-        });
-        reached.collect()
-    }
-
-    #[test]
-    fn edges_at_once_are_what_they_are_one_by_one() {
-        for seed in 0..2000u64 {
-            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut below = |limit: u64| {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                state % limit
-            };
-            let edges: Vec<(Place, Place)> = (0..1 + below(12))
-                .map(|_| {
-                    let from = below(3) as usize;
-                    let to = (from + 1 + below(2) as usize) % 3;
-                    let mut place = |slot| Place {
-                        slot,
-                        clock: 1 + below(9),
-                        region: 1,
-                    };
-                    (place(from), place(to))
-                })
-                .collect();
-            let built = |at_once: usize| {
-                let mut links = Links::default();
-                links.slots.resize_with(3, Slot::default);
-                for some in edges.chunks(at_once) {
-                    some.iter().for_each(|&(from, to)| links.edge(from, to));
-                    links.add_edges();
-                }
-                reached(&links)
-            };
-            let one_by_one = built(1);
-            assert!(one_by_one.windows(2).all(|two| two[0].0 < two[1].0));
-            for at_once in [2, 5, edges.len()] {
-                assert_eq!(built(at_once), one_by_one, "{edges:?}");
-            }
-        }
+        self.nodes.has_any(slot, until)
     }
 }
