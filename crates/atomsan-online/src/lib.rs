@@ -55,6 +55,7 @@ mod links;
 mod live;
 mod nodes;
 mod notes;
+mod orders;
 mod origins;
 mod parts;
 mod questions;

@@ -20,7 +20,7 @@ use crate::live::Live;
 use crate::nodes::Nodes;
 use crate::notes::Notes;
 use atomsan_recording::file::Record;
-use atomsan_recording::format::{Kind, LOW};
+use atomsan_recording::format::{Kind, LOW, ORDER_ONLY};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::io;
@@ -104,7 +104,7 @@ impl Links {
                     region: part(2),
                 };
                 self.edges += 1;
-                self.nodes.edge(from, to);
+                self.nodes.edge(from, to, second & ORDER_ONLY == 0);
             }
             match kind {
                 Kind::ThreadName => self.names.extend(Record::parse(&words[at..], 0)),

@@ -20,6 +20,7 @@
 //! before it in its slot, no edge leads to it, or what leads there is reached by nothing that is open: either way it is
 //! in no cycle, and an edge that leads out of it is not wanted.
 
+use crate::orders::Orders;
 use atomsan_engines::doublechecker::idg::{Carried, Idg};
 use atomsan_engines::doublechecker::log::Tx;
 
@@ -191,6 +192,7 @@ pub(crate) struct Nodes {
     /// A spare list.
     behind: Vec<(Key, Tx)>,
     idg: Idg<Named>,
+    orders: Orders,
     /// How many nodes there are, and how many there ever were; how many there had been when what is in no
     /// cycle was dropped.
     kept: usize,
@@ -207,10 +209,11 @@ impl Nodes {
         }
     }
 
-    /// An edge has been read.
-    pub(crate) fn edge(&mut self, from: Place, to: Place) {
+    /// An edge has been read, which stands for a conflict or only for an order.
+    pub(crate) fn edge(&mut self, from: Place, to: Place, is_conflict: bool) {
         self.make_room(from.slot.max(to.slot) + 1);
         if !self.is_unreachable(from) {
+            self.orders.note(from, to, is_conflict);
             self.mention(from);
             self.mention(to);
             self.fresh.push(Fresh {
@@ -378,11 +381,23 @@ impl Nodes {
                 member.place()
             });
             let places: Vec<Place> = places.collect();
-            components.push((last, places));
+            if self.has_cycle(&places) {
+                components.push((last, places));
+            }
         }
         // What happened first is told first.
         components.sort_by_key(|(last, _)| *last);
         components.into_iter().map(|(_, places)| places).collect()
+    }
+
+    /// Whether a component has a cycle of conflicts.
+    fn has_cycle(&self, places: &[Place]) -> bool {
+        let members = self.idg.component();
+        let members: Vec<Tx> = members.filter(|&tx| self.idg.is_alive(tx)).collect();
+        self.orders.has_cycle(places, |number| {
+            let successors = self.idg.successors(members[number]);
+            successors.filter_map(|tx| self.idg.get(tx).map(Named::place))
+        })
     }
 
     /// The nodes that are not over.
@@ -409,6 +424,7 @@ impl Nodes {
         }
         self.busy.clear();
         self.kept = 0;
+        self.orders.retain(|_, _| false);
         self.idg.sweep(std::iter::empty());
     }
 
@@ -435,6 +451,9 @@ impl Nodes {
             slot.over = slot.nodes.len() - open;
             self.kept += slot.nodes.len();
         }
+        let slots = &mut self.slots;
+        self.orders
+            .retain(|slot, clock| slots[slot].find(clock).is_some());
     }
 
     /// Whether a slot has a transaction that may be in a cycle, up to this number. Later ones may get

@@ -53,7 +53,8 @@ fn edges_at_once_are_what_they_are_one_by_one() {
             let mut nodes = Nodes::default();
             nodes.make_room(3);
             for some in edges.chunks(at_once) {
-                some.iter().for_each(|&(from, to)| nodes.edge(from, to));
+                some.iter()
+                    .for_each(|&(from, to)| nodes.edge(from, to, true));
                 nodes.add_edges();
             }
             reached(&nodes)
@@ -256,7 +257,7 @@ impl<R: FnMut(u64) -> u64> Run<R> {
                     self.definition.edges.insert((from, to));
                 }
                 self.everything.edges.insert((from, to));
-                self.nodes.edge(from, to);
+                self.nodes.edge(from, to, true);
             }
             if (self.below)(3) == 0 {
                 self.step();
