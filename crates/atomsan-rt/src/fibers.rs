@@ -20,11 +20,7 @@ extern "C-unwind" fn create(_flags: u32, pc: u64) -> *const Thread {
         return null();
     };
     let number = start::new_thread_number();
-    let position = thread.work(|| {
-        thread.append_step(Kind::Fork, number, pc);
-        thread.position_of_step()
-    });
-    let parent = position.map(|position| (thread.slot.get(), position));
+    let parent = thread.work(|| thread.gives_birth(number, pc));
     // Where its stack is going to be is not known.
     let fiber = thread::register(number, parent, || (0, 0));
     thread.resume();

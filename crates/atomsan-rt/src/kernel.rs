@@ -426,10 +426,7 @@ impl Actor {
     /// Starts a thread, which the runtime sees or not.
     fn spawn(&self, seen: bool, body: impl FnOnce(&Actor) + Send + 'static) -> Child {
         let number = start::new_thread_number();
-        let parent = seen.then(|| {
-            self.thread.append_step(Kind::Fork, number, 0);
-            (self.thread.slot.get(), self.thread.position_of_step())
-        });
+        let parent = seen.then(|| self.thread.gives_birth(number, 0));
         let truth = self.truth.clone();
         let name = truth.lock().unwrap().start(Some(self.name));
         shuttle::thread::spawn(move || {
@@ -761,6 +758,57 @@ fn transactions_whose_synchronisation_is_not_seen() {
                 .into_iter()
                 .for_each(|child| first.join(false, child));
             (0..4).for_each(|number| first.write(variable(number)));
+        });
+    });
+}
+
+#[test]
+fn what_was_there_at_birth_is_read_in_no_order() {
+    explore_transactions(900, || {
+        let own = Arc::new(std::sync::Mutex::new(0));
+        let slot = own.clone();
+        let links = run(move |first| {
+            *slot.lock().unwrap() = first.thread.slot.get();
+            (0..4).for_each(|number| first.write(variable(number)));
+            let read = |actor: &Actor| {
+                actor.region(|| (0..4).for_each(|number| actor.read(variable(number))));
+            };
+            let children: Vec<Child> = (0..3).map(|_| first.spawn(true, read)).collect();
+            first.write(variable(5));
+            children
+                .into_iter()
+                .for_each(|child| first.join(true, child));
+            (0..4).for_each(|number| first.write(variable(number)));
+        });
+        let own = *own.lock().unwrap();
+        let mut edges = links.0.iter();
+        let between_children = edges.find(|((from, _), (to, _))| *from != own && *to != own);
+        assert_eq!(between_children, None, "{:?}", links.0);
+    });
+}
+
+#[test]
+fn what_was_there_at_birth_is_written_after_all_readers() {
+    explore_transactions(900, || {
+        run(|first| {
+            (0..2).for_each(|number| first.write(variable(number)));
+            let locks = Arc::new([Mutex::new(1), Mutex::new(2)]);
+            let body = move |actor: &Actor| {
+                for _ in 0..4 {
+                    let which = thread_rng().gen_range(0..2);
+                    let write = thread_rng().gen_bool(0.4);
+                    actor.region(|| {
+                        actor.alone(&locks[which], || {
+                            actor.read(variable(which));
+                            actor.plain(variable(which), 8, write);
+                        });
+                    });
+                }
+            };
+            let children: Vec<Child> = (0..3).map(|_| first.spawn(true, body.clone())).collect();
+            children
+                .into_iter()
+                .for_each(|child| first.join(true, child));
         });
     });
 }

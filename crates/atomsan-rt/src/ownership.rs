@@ -345,7 +345,16 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
     };
     loop {
         let word = unlocked(shadow);
+        let at_birth = if write || bytes == 0 {
+            None
+        } else {
+            found_at_birth(thread, word)
+        };
         let next = match word & STATE {
+            _ if at_birth.is_some() => {
+                thread.see(address);
+                at_birth.unwrap_or_default()
+            }
             READ_SHARED if !write => {
                 order_after(thread, address, word, false);
                 if !sees(thread, shadow, address, word) {
@@ -440,7 +449,10 @@ fn taken(thread: &Thread, word: u64) -> u16 {
 /// that was.
 fn order_after(thread: &Thread, address: usize, word: u64, write: bool) {
     match word & STATE {
-        READ_SHARED if write => thread.after_readers(address),
+        READ_SHARED if write => {
+            thread.regrets(slot_of(word));
+            thread.after_readers(address);
+        }
         READ_SHARED if thread.is_after(slot_of(word), word & POSITION) => {}
         READ_SHARED => thread.after_write(slot_of(word), word & POSITION),
         0 => {}
@@ -485,6 +497,15 @@ pub(crate) fn touch(thread: &Thread, address: usize, holds: bool) {
 fn read_shared(thread: &Thread, word: u64) -> u64 {
     let position = thread.after_epoch(slot_of(word), epoch_of(word));
     READ_SHARED | word & SLOT | position & POSITION
+}
+
+/// The word of a granule that was written before the thread was born, if it is to belong to nobody when the thread reads it.
+fn found_at_birth(thread: &Thread, word: u64) -> Option<u64> {
+    if word & (STATE | ATOMIC) != WRITE_EXCLUSIVE {
+        return None;
+    }
+    let position = thread.finds_at_birth(slot_of(word), epoch_of(word))?;
+    Some(READ_SHARED | word & SLOT | position & POSITION)
 }
 
 /// The word, when nobody has it locked.

@@ -24,6 +24,7 @@
 mod after;
 mod again;
 mod append;
+mod born;
 mod filter;
 mod frames;
 mod handed;
@@ -34,6 +35,7 @@ mod settled;
 mod stretch;
 mod turns;
 
+pub(crate) use born::Parent;
 pub(crate) use filter::{FILTER, MIXER as FILTER_MIXER, ROTATION as FILTER_ROTATION};
 pub(crate) use origins::forget_origins;
 pub(crate) use rewind::count_edge;
@@ -179,6 +181,8 @@ pub(crate) struct Thread {
     handed: [Cell<handed::Handed>; SLOTS + 1],
     /// Epochs that this thread is after, by slot.
     after_epochs: [Cell<after::Epoch>; SLOTS + 1],
+    /// Who started the thread.
+    born: born::Born,
     /// Which granules without an owner need no edge, and when they were read last.
     settled: Settled,
     /// The last transactions.
@@ -227,11 +231,10 @@ fn register_stranger() -> Option<&'static Thread> {
     register(start::new_thread_number(), None, start::stack_bounds)
 }
 
-/// Gives the calling thread a record, with `number` as its name and after the position in the log
-/// of the slot in `parent`; `stack` says where its stack starts and ends.
+/// Gives the calling thread a record, with `number` as its name and after what its `parent` did before it started it; `stack` says where its stack starts and ends.
 pub(crate) fn register(
     number: u64,
-    parent: Option<(u32, u64)>,
+    parent: Option<Parent>,
     stack: fn() -> (usize, usize),
 ) -> Option<&'static Thread> {
     platform::set_thread_word(OFF, None);
@@ -254,8 +257,9 @@ pub(crate) fn register(
     let thread = unsafe { record.as_ref() }?;
     thread.reset(slot as u32, number);
     SLOT_TABLE[slot].store(record, Ordering::Release);
-    if let Some((slot, position)) = parent {
-        thread.after_position(slot, position);
+    match parent {
+        Some(parent) => thread.is_born(parent),
+        None => thread.is_nobodys(),
     }
     let (low, high) = stack();
     thread.stack_low.set(low);
@@ -410,6 +414,7 @@ impl Thread {
             self.settled.set(slot as u32, Some(0));
         }
         self.forget_after();
+        self.is_nobodys();
         self.know_itself();
         recording::prepare_slot(self.slot.get() as usize);
         self.find_entry();

@@ -8,6 +8,7 @@
 use crate::format::{Kind, first_word, second_word};
 use crate::platform::{exported_before, exported_with_caller};
 use crate::real::{self, StartRoutine};
+use crate::thread::Parent;
 use crate::{locks, start, thread};
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -106,7 +107,7 @@ struct Start {
     routine: StartRoutine,
     argument: *mut c_void,
     number: u64,
-    parent: (u32, u64),
+    parent: Parent,
     handle: Option<&'static Handle>,
 }
 
@@ -120,11 +121,8 @@ unsafe extern "C-unwind" fn create(
     let parent = thread::current().and_then(|parent| {
         let number = start::new_thread_number();
         let handle = Handle::reserve(number);
-        let position = parent.work(|| {
-            parent.append_step(Kind::Fork, number, pc);
-            parent.position_of_step()
-        })?;
-        Some((number, handle, (parent.slot.get(), position)))
+        let parent = parent.work(|| parent.gives_birth(number, pc))?;
+        Some((number, handle, parent))
     });
     let Some((number, handle, parent)) = parent else {
         // SAFETY: the program's own call.

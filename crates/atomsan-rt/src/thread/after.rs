@@ -28,9 +28,15 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
+    /// An epoch, in this era.
+    pub(super) fn now(epoch: u32) -> Epoch {
+        let era = ownership::era();
+        Epoch { era, epoch }
+    }
+
     /// Whether an epoch is this one or, as far as it can be said now, an earlier one.
     #[inline(always)]
-    fn covers(self, epoch: u32) -> bool {
+    pub(super) fn covers(self, epoch: u32) -> bool {
         let shift = u32::BITS - EPOCH_BITS;
         let since = self.epoch.wrapping_sub(epoch) << shift;
         self.era == ownership::era() && since < 1 << (u32::BITS - 1)
@@ -138,8 +144,7 @@ impl Thread {
         if let Some(after) = self.after_epochs.get(slot as usize)
             && !after.get().covers(epoch)
         {
-            let era = ownership::era();
-            after.set(Epoch { era, epoch });
+            after.set(Epoch::now(epoch));
         }
     }
 
