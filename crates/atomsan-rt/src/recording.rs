@@ -42,9 +42,11 @@ const IN_PAGE: u64 = PAGE as u64 / 8;
 const PATIENCE: u32 = 20_000;
 /// After so many steps, it takes more room.
 const SHORTLY: u32 = 500;
+/// Each time that there are so many chunks more, the follower is rung: it may have some to give back.
+const GROWTH: usize = 8;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
-/// After so many steps, it is looked whether the follower is still there.
+/// After so many steps, it rings again, and sees whether the follower is still there.
 const LOOK: u32 = 100;
 /// The follower has been given up.
 const GONE: u64 = 2;
@@ -139,9 +141,9 @@ pub(crate) fn is_followed() -> bool {
     counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
 }
 
-/// Whether the process that follows is still there.
-pub(crate) fn has_follower() -> bool {
-    platform::is_there(FOLLOWER.load(Ordering::Relaxed))
+/// Wakes the process that follows, because somebody waits for it; whether it is still there.
+pub(crate) fn ring() -> bool {
+    platform::ring(FOLLOWER.load(Ordering::Relaxed))
 }
 
 /// Nobody waits for the follower any more.
@@ -389,9 +391,15 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
         chunks.max(FEW_CHUNKS) + for_threads
     };
-    let used_or_fresh = |most: usize| match used(RETURNED) {
-        Some(offset) => Some((offset, false)),
-        None => Some((fresh(CHUNK_UNIT, most)?, true)),
+    let used_or_fresh = |most: usize| {
+        if let Some(offset) = used(RETURNED) {
+            return Some((offset, false));
+        }
+        let offset = fresh(CHUNK_UNIT, most)?;
+        if ((offset - HEADER_SIZE) / CHUNK_UNIT).is_multiple_of(GROWTH) && is_followed() {
+            ring();
+        }
+        Some((offset, true))
     };
     if let Some(chunk) = used_or_fresh(wanted()) {
         return Some(chunk);
@@ -403,6 +411,10 @@ fn room(returned: bool) -> Option<(usize, bool)> {
     let mut last = counter(header::TAKEN).load(Ordering::Relaxed);
     let mut turn = 0;
     while turn < PATIENCE {
+        // In another namespace, nobody may have that number; so it is waited for in any case.
+        if turn.is_multiple_of(LOOK) && !ring() && turn > 0 {
+            break;
+        }
         platform::sleep_microseconds(100);
         let most = if turn < SHORTLY {
             wanted()
@@ -415,9 +427,6 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
-        if turn.is_multiple_of(LOOK) && !has_follower() {
-            break;
-        }
     }
     give_up();
     None

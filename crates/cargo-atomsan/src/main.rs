@@ -6,6 +6,7 @@
 
 mod accept;
 mod baseline;
+mod bell;
 mod browser;
 
 mod cargo;
