@@ -18,6 +18,8 @@ use std::path::Path;
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
 
+/// How many bytes of a memory map are read at a time.
+const MAPS_AT_ONCE: u64 = 8 << 10;
 /// How many questions are read at a time.
 const CALLS_AT_ONCE: usize = 16;
 
@@ -134,13 +136,21 @@ impl Live {
                 at += CHUNK_UNIT as u64;
                 continue;
             }
-            let mut bytes = vec![0; size as usize - CHUNK_HEADER_SIZE];
-            self.file
-                .read_exact_at(&mut bytes, at + CHUNK_HEADER_SIZE as u64)?;
+            let mut bytes = Vec::new();
+            let end = at + size;
+            at += CHUNK_HEADER_SIZE as u64;
+            // Most of it is empty.
+            while at < end && !bytes.contains(&0) {
+                let read = bytes.len();
+                let more = (end - at).min(MAPS_AT_ONCE);
+                bytes.resize(read + more as usize, 0);
+                self.file.read_exact_at(&mut bytes[read..], at)?;
+                at += more;
+            }
             let len = bytes.iter().position(|&byte| byte == 0);
             bytes.truncate(len.unwrap_or(bytes.len()));
             text.push_str(&String::from_utf8_lossy(&bytes));
-            at += size;
+            at = end;
         }
         Ok(text)
     }

@@ -149,7 +149,9 @@ fn parse() -> anyhow::Result<Cli> {
     cli.color.apply();
     if let Some((args, start)) = cli.command.accept() {
         let config = Config::find(&args.file, &start)?;
-        cli = read(config.defaults(Cli::command()));
+        if config.has_defaults() {
+            cli = read(config.defaults(Cli::command()));
+        }
         if let Some((args, _)) = cli.command.accept() {
             args.load(config)?;
         }
