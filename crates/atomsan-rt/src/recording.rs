@@ -21,6 +21,7 @@ use crate::format::{
     ENTRY_SIZE, FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header, origin,
 };
+use crate::start::{self, Logs};
 use crate::sync::AtomicU64;
 use crate::{ownership, platform, shadow};
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -42,8 +43,10 @@ const IN_PAGE: u64 = PAGE as u64 / 8;
 const PATIENCE: u32 = 20_000;
 /// After so many steps, it takes more room.
 const SHORTLY: u32 = 500;
-/// Each time that there are so many chunks more, the follower is rung: it may have some to give back.
-const GROWTH: usize = 8;
+/// Once in so many chunks the follower is rung: what it has not read takes room; and in so many that are all edges,
+/// each of which takes it more memory than it takes here.
+const FILLED: u64 = 8;
+const FILLED_WITH_EDGES: u64 = 2;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
 /// After so many steps, it rings again, and sees whether the follower is still there.
@@ -354,6 +357,13 @@ pub(crate) fn new_chunk(slot: u32, before: Option<(&Chunk, bool)>, clock: u64) -
         next.fetch_max(end.next_multiple_of(CHUNK_UNIT as u64), Ordering::Relaxed);
     }
     let position = next.fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
+    let filled = match start::logs() {
+        Logs::Edges => FILLED_WITH_EDGES,
+        Logs::All | Logs::Transactions => FILLED,
+    };
+    if (position / CHUNK_UNIT as u64).is_multiple_of(filled) && is_followed() {
+        ring();
+    }
     let header = ChunkHeader {
         magic: format::CHUNK_MAGIC,
         kind: format::CHUNK_LOG,
@@ -391,15 +401,9 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         let chunks = counter(header::CHUNKS).load(Ordering::Relaxed) as usize;
         chunks.max(FEW_CHUNKS) + for_threads
     };
-    let used_or_fresh = |most: usize| {
-        if let Some(offset) = used(RETURNED) {
-            return Some((offset, false));
-        }
-        let offset = fresh(CHUNK_UNIT, most)?;
-        if ((offset - HEADER_SIZE) / CHUNK_UNIT).is_multiple_of(GROWTH) && is_followed() {
-            ring();
-        }
-        Some((offset, true))
+    let used_or_fresh = |most: usize| match used(RETURNED) {
+        Some(offset) => Some((offset, false)),
+        None => Some((fresh(CHUNK_UNIT, most)?, true)),
     };
     if let Some(chunk) = used_or_fresh(wanted()) {
         return Some(chunk);
