@@ -4,6 +4,7 @@
 //! command line is all a user has to do.
 
 use std::env;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -16,6 +17,7 @@ fn main() {
     if target != "x86_64-unknown-linux-gnu" {
         // The command line says so when it is asked to run a program.
         std::fs::write(&library, []).expect("cannot write to OUT_DIR");
+        println!("cargo::rustc-env=ATOMSAN_RT_HASH=0");
         return;
     }
     let rustc = env::var_os("RUSTC").expect("cargo sets RUSTC");
@@ -35,4 +37,10 @@ fn main() {
         .status()
         .expect("cannot start the compiler");
     assert!(status.success(), "the runtime does not compile");
+    // By this the unpacked one is told from others, in every run of the command line.
+    let mut hasher = DefaultHasher::new();
+    std::fs::read(&library)
+        .expect("cannot read the runtime")
+        .hash(&mut hasher);
+    println!("cargo::rustc-env=ATOMSAN_RT_HASH={:016x}", hasher.finish());
 }

@@ -194,6 +194,16 @@ impl Follower {
         });
     }
 
+    /// Answers what the program has asked, and does nothing else: it waits. Whether it has asked anything.
+    pub fn answer(&mut self) -> io::Result<bool> {
+        let single = self.single.as_mut().map(|single| &mut single.questions);
+        let first = self.first.as_mut().map(|first| &mut first.questions);
+        match first.or(single) {
+            Some(questions) => questions.answer(&self.live, &self.options),
+            None => Ok(false),
+        }
+    }
+
     /// Follows the program as far as it is now.
     pub fn advance(&mut self) -> io::Result<Haste> {
         if let Some(first) = &mut self.first {

@@ -18,6 +18,11 @@ use std::path::Path;
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
 
+/// How many bytes of a memory map are read at a time.
+const MAPS_AT_ONCE: u64 = 8 << 10;
+/// How many questions are read at a time.
+const CALLS_AT_ONCE: usize = 16;
+
 /// The log of one slot, as far as it has been read.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
@@ -131,13 +136,21 @@ impl Live {
                 at += CHUNK_UNIT as u64;
                 continue;
             }
-            let mut bytes = vec![0; size as usize - CHUNK_HEADER_SIZE];
-            self.file
-                .read_exact_at(&mut bytes, at + CHUNK_HEADER_SIZE as u64)?;
+            let mut bytes = Vec::new();
+            let end = at + size;
+            at += CHUNK_HEADER_SIZE as u64;
+            // Most of it is empty.
+            while at < end && !bytes.contains(&0) {
+                let read = bytes.len();
+                let more = (end - at).min(MAPS_AT_ONCE);
+                bytes.resize(read + more as usize, 0);
+                self.file.read_exact_at(&mut bytes[read..], at)?;
+                at += more;
+            }
             let len = bytes.iter().position(|&byte| byte == 0);
             bytes.truncate(len.unwrap_or(bytes.len()));
             text.push_str(&String::from_utf8_lossy(&bytes));
-            at += size;
+            at = end;
         }
         Ok(text)
     }
@@ -304,18 +317,19 @@ impl Live {
             .collect())
     }
 
-    /// The call that the program has asked for at this turn, if it has: where it is, and what is
-    /// called.
-    pub(crate) fn call(&self, turn: u64) -> io::Result<Option<(u64, u64)>> {
+    /// Calls that the program has asked for, from a turn on, as far as all before them are there, and not too many: where
+    /// each is, and what is called. Where nobody has asked yet, the file has zeros or nothing.
+    pub(crate) fn calls(&self, turn: u64) -> io::Result<Vec<(u64, u64)>> {
         let Some(at) = call_at(turn) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
-        // It is written last.
-        let function = self.word(at + call::FUNCTION as u64)?;
-        if function == 0 {
-            return Ok(None);
-        }
-        Ok(Some((self.word(at + call::CALL as u64)?, function)))
+        let mut bytes = [0; CALLS_AT_ONCE * CALL_SIZE];
+        let left = (CALLS_LEN as u64 - turn).min(CALLS_AT_ONCE as u64) as usize;
+        let read = self.file.read_at(&mut bytes[..left * CALL_SIZE], at)?;
+        let calls = bytes[..read].chunks_exact(CALL_SIZE);
+        let calls = calls.map(|asked| (field(asked, call::CALL), field(asked, call::FUNCTION)));
+        // The function is written last.
+        Ok(calls.take_while(|&(_, function)| function != 0).collect())
     }
 
     /// Answers for a call. `before` is what has been said of inlined functions.

@@ -3,7 +3,6 @@
 use crate::follow::Options;
 use crate::live::Live;
 use atomsan_recording::answers::{Answers, Numbers};
-use atomsan_recording::format::header;
 use atomsan_recording::symbols::Symbols;
 use atomsan_trace::Spec;
 use std::io;
@@ -46,25 +45,37 @@ impl Questions {
         }))
     }
 
-    /// Answers what the program has asked; whether there was anything.
+    /// Answers what the program has asked; whether there was anything. Whoever got an answer may have asked something
+    /// else meanwhile.
     pub(crate) fn answer(&mut self, live: &Live, options: &Options) -> io::Result<bool> {
         let before = self.answered;
-        let asked = live.counter(header::ASKED);
-        while self.answered < asked
-            && let Some((from, function)) = live.call(self.answered)?
-        {
-            if self.answers(live, options)?.is_unknown(from, function)
-                && self.maps != live.maps()?
-            {
-                // A library has been loaded since.
-                self.numbers =
-                    (self.answers.take()).map_or_else(Numbers::default, Answers::into_numbers);
+        loop {
+            let asked = live.calls(self.answered)?;
+            if asked.is_empty() {
+                return Ok(self.answered > before);
             }
-            let said = self.answers(live, options)?.answer(from, function);
-            live.answer(self.answered, said, Some(0))?;
-            self.answered += 1;
+            for (from, function) in asked {
+                self.answer_one(live, options, from, function)?;
+            }
         }
-        Ok(self.answered > before)
+    }
+
+    fn answer_one(
+        &mut self,
+        live: &Live,
+        options: &Options,
+        from: u64,
+        function: u64,
+    ) -> io::Result<()> {
+        if self.answers(live, options)?.is_unknown(from, function) && self.maps != live.maps()? {
+            // A library has been loaded since.
+            self.numbers =
+                (self.answers.take()).map_or_else(Numbers::default, Answers::into_numbers);
+        }
+        let said = self.answers(live, options)?.answer(from, function);
+        live.answer(self.answered, said, Some(0))?;
+        self.answered += 1;
+        Ok(())
     }
 
     /// Other functions are regions from now on: answers everything again.
@@ -73,9 +84,15 @@ impl Questions {
             return Ok(());
         };
         answers.set_spec(spec.clone());
-        for turn in 0..self.answered {
-            if let Some((from, function)) = live.call(turn)? {
+        let mut turn = 0;
+        while turn < self.answered {
+            let calls = live.calls(turn)?;
+            if calls.is_empty() {
+                break;
+            }
+            for (from, function) in calls.into_iter().take((self.answered - turn) as usize) {
                 live.answer(turn, answers.answer(from, function), None)?;
+                turn += 1;
             }
         }
         Ok(())

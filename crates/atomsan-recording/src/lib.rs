@@ -34,6 +34,7 @@ pub mod file;
 pub mod format;
 pub mod handover;
 pub mod models;
+mod names;
 pub mod order;
 pub mod own_models;
 mod positions;

@@ -6,9 +6,9 @@
 
 use crate::code::Code;
 use crate::file::Recording;
+use crate::names::Names;
 use crate::types::{Local, TypeId, Types};
 use crate::units::ToolUnits;
-use crate::written::written;
 use gimli::ReaderOffset as _;
 use hashbrown::HashMap;
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
@@ -21,7 +21,7 @@ use std::rc::Rc;
 /// A function and a line in it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Frame {
-    /// The function's full name, demangled, as it is [written].
+    /// The function's full name, demangled, as it is [written](crate::written).
     pub function: Rc<str>,
     /// The source file, absolute where the compiler said so; empty if unknown.
     pub file: Rc<str>,
@@ -67,6 +67,7 @@ pub struct Symbols {
     /// Shared by all copies: what has been read of them takes time and memory.
     modules: Rc<[Module]>,
     frames: HashMap<u64, Rc<[Frame]>, FxBuildHasher>,
+    names: Names,
 }
 
 impl std::fmt::Debug for Symbols {
@@ -121,6 +122,7 @@ impl Symbols {
         Symbols {
             modules: modules.into(),
             frames: HashMap::default(),
+            names: Names::default(),
         }
     }
 
@@ -140,6 +142,7 @@ impl Symbols {
         Symbols {
             modules: Rc::default(),
             frames: frames.collect(),
+            names: Names::default(),
         }
     }
 
@@ -183,7 +186,7 @@ impl Symbols {
         waits().unwrap_or_default()
     }
 
-    fn look_up(&self, pc: u64) -> Option<Vec<Frame>> {
+    fn look_up(&mut self, pc: u64) -> Option<Vec<Frame>> {
         // A return address is behind the call, which may be the last instruction of its line.
         let pc = pc.checked_sub(1)?;
         let module = self
@@ -192,21 +195,22 @@ impl Symbols {
             .find(|module| module.range.contains(&pc))?;
         let lines = module.lines()?;
         let address = pc - module.range.start + module.image().base;
+        let names = &mut self.names;
         let mut frames = Vec::new();
         if let Ok(mut found) = lines.find_frames(address) {
             while let Ok(Some(frame)) = found.next() {
-                let function = frame
-                    .function
-                    .as_ref()
-                    .and_then(|name| name.demangle().ok());
-                let symbol = || lines.find_symbol(address).map(demangle);
-                let Some(function) = function.map(|name| name.into_owned()).or_else(symbol) else {
-                    continue;
+                let name = frame.function.as_ref();
+                let function = match name.and_then(|name| Some((name.raw_name().ok()?, name))) {
+                    Some((raw, name)) => names.function(&raw, name.language),
+                    None => match lines.find_symbol(address) {
+                        Some(symbol) => names.function(symbol, None),
+                        None => continue,
+                    },
                 };
                 let location = frame.location.as_ref();
                 frames.push(Frame {
-                    function: written(&function).into(),
-                    file: location.and_then(|at| at.file).unwrap_or("").into(),
+                    function,
+                    file: names.file(location.and_then(|at| at.file).unwrap_or("")),
                     line: location.and_then(|at| at.line).unwrap_or(0),
                     column: location.and_then(|at| at.column).unwrap_or(0),
                 });
@@ -214,8 +218,8 @@ impl Symbols {
         }
         if frames.is_empty() {
             frames.push(Frame {
-                function: written(&demangle(lines.find_symbol(address)?)).into(),
-                file: "".into(),
+                function: names.function(lines.find_symbol(address)?, None),
+                file: names.file(""),
                 line: 0,
                 column: 0,
             });

@@ -3,8 +3,8 @@
 //! Outside of regions, every call and some other places are looked up here. What is shared with the
 //! follower is a list ([`CALLS`](crate::format::CALLS)), in which a call has an *index*; where in the
 //! list a call is, each thread remembers for those it has made last ([`Recent`]), and the process for
-//! all ([`PLACES`]). A call that nobody has asked for goes to the end of the list, and the thread waits
-//! for the answer, but not for ever.
+//! all ([`PLACES`]). A call that nobody has asked for goes to the end of the list, and the thread wakes the
+//! follower ([`recording::ring`]) and waits for the answer, but not for ever.
 //!
 //! The places are open addressing in levels: if all places that a call may have in a level are taken,
 //! it is in the next one, which is larger. Nothing is ever removed, so the first free place that is met
@@ -19,12 +19,12 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 /// How long a thread waits for an answer, in steps of at most 400 microseconds.
 const PATIENCE: u32 = 5_000;
-/// After so many steps, it is looked whether the follower is still there.
+/// After so many steps, it rings again, and sees whether the follower is still there.
 const LOOK: u32 = 32;
-/// For so many steps it only lets others run, which is all it takes if the follower is awake.
-const YIELDS: u32 = 4;
-/// It sleeps for so many microseconds then, and each time for so much more.
-const NAP: u32 = 50;
+/// For so many steps it only lets others run, which is all it takes if the follower gets this processor.
+const YIELDS: u32 = 2;
+/// It sleeps for so many microseconds then, and each time for so much more; the kernel adds some 50 to each.
+const NAP: u32 = 10;
 const LONGEST_NAP: u32 = 400;
 
 /// How many places a call may have in a level.
@@ -183,14 +183,15 @@ fn wait_for_answer(index: usize) -> Option<(usize, u64)> {
         if answer != 0 {
             return Some((index, answer));
         }
+        // In another namespace, nobody may have that number; so it is waited for in any case.
+        if turn.is_multiple_of(LOOK) && !recording::ring() && turn > 0 {
+            break;
+        }
         if turn < YIELDS {
             platform::yield_now();
         } else {
             let nap = NAP * (turn - YIELDS + 1);
             platform::sleep_microseconds(nap.min(LONGEST_NAP).into());
-        }
-        if turn % LOOK == LOOK - 1 && !recording::has_follower() {
-            break;
         }
     }
     recording::give_up();

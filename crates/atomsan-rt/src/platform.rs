@@ -271,11 +271,17 @@ pub(crate) fn process_id() -> u64 {
     unsafe { syscall(number::GETPID, [0; 6]) as u64 }
 }
 
-/// Whether there is a process with this number; it may have ended without anybody having noticed.
-pub(crate) fn is_there(process: usize) -> bool {
+/// Sends SIGURG to a process, which ignores it unless it expects it; whether there is one with this number. It may have
+/// ended without anybody having noticed, and may be one that we may send nothing to.
+pub(crate) fn ring(process: usize) -> bool {
+    const SIGURG: usize = 23;
     const NO_SUCH_PROCESS: isize = -3;
-    // SAFETY: no memory is involved, and no signal is sent.
-    let result = unsafe { syscall(number::KILL, [process, 0, 0, 0, 0, 0]) };
+    // 0 and negative numbers are groups of processes.
+    if !(1..=i32::MAX as usize).contains(&process) {
+        return false;
+    }
+    // SAFETY: no memory is involved.
+    let result = unsafe { syscall(number::KILL, [process, SIGURG, 0, 0, 0, 0]) };
     result != NO_SUCH_PROCESS
 }
 

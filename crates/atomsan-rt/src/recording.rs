@@ -21,6 +21,7 @@ use crate::format::{
     ENTRY_SIZE, FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING,
     RING_LEN, SLOT_ENTRIES, SLOTS, entry, header, origin,
 };
+use crate::start::{self, Logs};
 use crate::sync::AtomicU64;
 use crate::{ownership, platform, shadow};
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -42,9 +43,13 @@ const IN_PAGE: u64 = PAGE as u64 / 8;
 const PATIENCE: u32 = 20_000;
 /// After so many steps, it takes more room.
 const SHORTLY: u32 = 500;
+/// Once in so many chunks the follower is rung: what it has not read takes room; and in so many that are all edges,
+/// each of which takes it more memory than it takes here.
+const FILLED: u64 = 8;
+const FILLED_WITH_EDGES: u64 = 2;
 /// There is a follower.
 const FOLLOWED: u64 = 1;
-/// After so many steps, it is looked whether the follower is still there.
+/// After so many steps, it rings again, and sees whether the follower is still there.
 const LOOK: u32 = 100;
 /// The follower has been given up.
 const GONE: u64 = 2;
@@ -139,9 +144,9 @@ pub(crate) fn is_followed() -> bool {
     counter(header::FOLLOWED).load(Ordering::Relaxed) == FOLLOWED
 }
 
-/// Whether the process that follows is still there.
-pub(crate) fn has_follower() -> bool {
-    platform::is_there(FOLLOWER.load(Ordering::Relaxed))
+/// Wakes the process that follows, because somebody waits for it; whether it is still there.
+pub(crate) fn ring() -> bool {
+    platform::ring(FOLLOWER.load(Ordering::Relaxed))
 }
 
 /// Nobody waits for the follower any more.
@@ -352,6 +357,13 @@ pub(crate) fn new_chunk(slot: u32, before: Option<(&Chunk, bool)>, clock: u64) -
         next.fetch_max(end.next_multiple_of(CHUNK_UNIT as u64), Ordering::Relaxed);
     }
     let position = next.fetch_add(CHUNK_UNIT as u64, Ordering::Relaxed);
+    let filled = match start::logs() {
+        Logs::Edges => FILLED_WITH_EDGES,
+        Logs::All | Logs::Transactions => FILLED,
+    };
+    if (position / CHUNK_UNIT as u64).is_multiple_of(filled) && is_followed() {
+        ring();
+    }
     let header = ChunkHeader {
         magic: format::CHUNK_MAGIC,
         kind: format::CHUNK_LOG,
@@ -403,6 +415,10 @@ fn room(returned: bool) -> Option<(usize, bool)> {
     let mut last = counter(header::TAKEN).load(Ordering::Relaxed);
     let mut turn = 0;
     while turn < PATIENCE {
+        // In another namespace, nobody may have that number; so it is waited for in any case.
+        if turn.is_multiple_of(LOOK) && !ring() && turn > 0 {
+            break;
+        }
         platform::sleep_microseconds(100);
         let most = if turn < SHORTLY {
             wanted()
@@ -415,9 +431,6 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
         turn = if taken == last { turn + 1 } else { 0 };
         last = taken;
-        if turn.is_multiple_of(LOOK) && !has_follower() {
-            break;
-        }
     }
     give_up();
     None

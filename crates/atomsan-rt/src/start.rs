@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `ATOMSAN_DIR` | the directory for recordings, one file `PID.rec` a process, `PID-N.rec` after its N-th `exec`; without it, see [`crate::alone`] |
 //! | `ATOMSAN_MEMORY` | how many bytes a recording may have |
-//! | `ATOMSAN_FOLLOWED` | the process that watches the directory and follows the recordings; 0 if there is none |
+//! | `ATOMSAN_FOLLOWED` | the process that watches the directory and follows the recordings, and is rung (SIGURG) by who waits for it; 0 if there is none |
 //! | `ATOMSAN_LOGS` | 0 if only edges between transactions are recorded, 2 if they are recorded beside everything, 3 if all of that is kept |
 //! | `ATOMSAN_OUTSIDE` | 0 if plain accesses outside of regions do not count |
 //! | `ATOMSAN_NOISE` | after one in so many releases, atomic operations and functions, a thread lets others run; after more where it seldom is |

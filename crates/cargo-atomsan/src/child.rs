@@ -6,15 +6,14 @@
 //! and what was found so far is told ([`interrupt`]). Any other second signal, and one that comes when there is
 //! nothing to wait for any more, ends us, and leaves nothing behind.
 
+use crate::bell::{Bell, End, News};
 use crate::interrupt;
 use atomsan_online::Haste;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,57 +53,52 @@ pub(crate) fn run(command: &mut Command, recordings: &Path) -> io::Result<ExitSt
     status
 }
 
-/// How long we sleep while there is something new in what the program does, and while there is nothing.
-const SOON: Duration = Duration::from_millis(1);
+/// How soon we look again while there is something new in what the program does, and while there is nothing. Whoever
+/// waits for us rings.
+const SOON: Duration = Duration::from_millis(2);
 const LATER: Duration = Duration::from_millis(4);
 
-/// Runs a program to its end, and calls `meanwhile` as long as it runs: at once, or after a while.
+/// What is done while a program runs.
+pub(crate) trait Company {
+    /// The program has rung: answers what it asks; whether it asked anything.
+    fn answer(&mut self) -> anyhow::Result<bool>;
+
+    /// Follows it as far as it is; how soon again.
+    fn advance(&mut self) -> anyhow::Result<Haste>;
+}
+
+/// Runs a program to its end, in company.
 pub(crate) fn run_while(
     command: &mut Command,
     recordings: &Path,
-    mut meanwhile: impl FnMut() -> anyhow::Result<Haste>,
+    company: &mut impl Company,
 ) -> anyhow::Result<ExitStatus> {
+    let mut bell = Bell::new()?;
     let mut child = start(command, recordings)?;
     let over = End::of(&child);
-    let mut idle = Duration::ZERO;
-    let status = loop {
-        let longest = match meanwhile()? {
-            Haste::Now => {
-                idle = Duration::ZERO;
-                continue;
-            }
+    let status = 'runs: loop {
+        let pause = match company.advance()? {
+            Haste::Now => continue,
             Haste::Soon => SOON,
             Haste::Later => LATER,
         };
-        idle = (idle + Duration::from_micros(100)).min(longest);
-        if over.comes_within(idle)
-            && let Some(status) = child.try_wait()?
-        {
-            break status;
+        let due = Instant::now() + pause;
+        loop {
+            match bell.wait(&over, due) {
+                News::End => {
+                    if let Some(status) = child.try_wait()? {
+                        break 'runs status;
+                    }
+                    break;
+                }
+                // Who asked nothing has another reason.
+                News::Ring if company.answer()? && Instant::now() < due => {}
+                News::Ring | News::Nothing => break,
+            }
         }
     };
     end(recordings);
     Ok(status)
-}
-
-/// The end of a process, by a file that can be read then; where there are none, one has to look each time.
-struct End(Option<OwnedFd>);
-
-impl End {
-    fn of(child: &Child) -> End {
-        End(pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok())
-    }
-
-    /// Waits for so long, or until then; whether it may be there.
-    fn comes_within(&self, time: Duration) -> bool {
-        let Some(end) = &self.0 else {
-            thread::sleep(time);
-            return true;
-        };
-        let mut ends = [PollFd::new(end, PollFlags::IN)];
-        let time = Timespec::try_from(time).ok();
-        poll(&mut ends, time.as_ref()).is_ok_and(|ends| ends > 0)
-    }
 }
 
 /// Whether a signal has come that is meant to end the program.

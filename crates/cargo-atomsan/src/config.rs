@@ -276,6 +276,11 @@ impl Config {
         }
     }
 
+    /// Whether there are settings that are flags too.
+    pub(crate) fn has_defaults(&self) -> bool {
+        !self.flags.is_empty()
+    }
+
     /// Makes the settings the defaults of flags.
     pub(crate) fn defaults(&self, command: clap::Command) -> clap::Command {
         defaults::apply(command, &self.flags)

@@ -6,6 +6,7 @@
 
 mod accept;
 mod baseline;
+mod bell;
 mod browser;
 
 mod cargo;
@@ -47,7 +48,7 @@ mod toolchain;
 mod watch;
 
 use cc::Language;
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args as _, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use config::Config;
 use exit::Exit;
 use std::ffi::OsString;
@@ -71,12 +72,19 @@ Exit status: 0 clean, 66 findings, 2 wrong usage, 1 anything else that failed.";
 #[derive(Debug, Parser)]
 #[command(name = "atomsan", version, about, after_help = EXAMPLES)]
 struct Cli {
-    /// When to use colours
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
-    color: output::ColorWhen,
+    #[command(flatten)]
+    common: Common,
 
     #[command(subcommand)]
     command: Command,
+}
+
+/// What all commands take.
+#[derive(Debug, clap::Args)]
+struct Common {
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    color: output::ColorWhen,
 }
 
 #[derive(Debug, Subcommand)]
@@ -137,18 +145,41 @@ fn arguments() -> Vec<OsString> {
     arguments
 }
 
+/// The command line as far as it takes to read these arguments: of all commands together there is so much to build that
+/// it is a quarter of what a short run takes.
+fn command(arguments: &[OsString]) -> clap::Command {
+    let name = arguments.get(1).and_then(|name| name.to_str());
+    match name.and_then(only) {
+        Some(only) => Common::augment_args(clap::Command::new("atomsan")).subcommand(only),
+        None => config::cargo_keeps_its_own(Cli::command()),
+    }
+}
+
+/// A command that runs programs, by its name.
+fn only(name: &str) -> Option<clap::Command> {
+    let command = clap::Command::new(name.to_owned());
+    match name {
+        "run" => Some(run::Args::augment_args(command)),
+        "recorded" => Some(recorded::Recorded::augment_args(command).hide(true)),
+        _ => None,
+    }
+}
+
 /// The command line, with the settings of `atomsan.toml` as the defaults of its flags.
 fn parse() -> anyhow::Result<Cli> {
+    let arguments = arguments();
     let read = |command: clap::Command| {
-        let matches = config::cargo_keeps_its_own(command).get_matches_from(arguments());
+        let matches = command.get_matches_from(&arguments);
         Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     };
-    let mut cli = read(Cli::command());
+    let mut cli = read(command(&arguments));
     // For the configuration's own errors, too.
-    cli.color.apply();
+    cli.common.color.apply();
     if let Some((args, start)) = cli.command.accept() {
         let config = Config::find(&args.file, &start)?;
-        cli = read(config.defaults(Cli::command()));
+        if config.has_defaults() {
+            cli = read(config.defaults(command(&arguments)));
+        }
         if let Some((args, _)) = cli.command.accept() {
             args.load(config)?;
         }
@@ -199,5 +230,20 @@ mod tests {
     #[test]
     fn the_arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_command_that_is_built_alone_is_the_same() {
+        for name in ["run", "recorded"] {
+            let helps = |mut command: clap::Command| {
+                command.build();
+                let command = command.find_subcommand_mut(name).unwrap();
+                let usage = command.render_usage();
+                (command.render_long_help().to_string(), usage.to_string())
+            };
+            let arguments = ["atomsan", name].map(OsString::from);
+            assert!(command(&arguments).find_subcommand("check").is_none());
+            assert_eq!(helps(command(&arguments)), helps(command(&[])));
+        }
     }
 }

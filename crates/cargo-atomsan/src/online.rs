@@ -4,12 +4,13 @@
 //! children and their exits are left alone, and what was found before a crash has been told: in a
 //! line as soon as it is found, and in full at the end.
 
+use crate::child::{self, Company};
 use crate::document::{self, About, document};
 use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{child, last, pass};
+use crate::{last, pass};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
@@ -37,8 +38,8 @@ const OFTEN: Duration = Duration::from_millis(200);
 /// Files that are changed so soon after each other may have the same time.
 pub(crate) const COARSE: Duration = Duration::from_millis(50);
 
-/// How often it is looked for another process, once there is one.
-const FOR_PROCESSES: Duration = Duration::from_millis(2);
+/// How often it is looked for another process, once there is one. One that asks something rings.
+const FOR_PROCESSES: Duration = Duration::from_millis(10);
 
 /// All processes of a program.
 struct Watch<'a> {
@@ -54,6 +55,8 @@ struct Watch<'a> {
     processes: BTreeMap<PathBuf, Process>,
     /// When the directory was changed for the last time, if all that is in it is followed.
     complete: Option<SystemTime>,
+    /// Somebody has rung who is none of them, or asked nothing.
+    rung: bool,
     /// When it was looked for processes last.
     searched: Instant,
     /// Findings that have been told.
@@ -88,6 +91,7 @@ pub(crate) fn run(
         last: args.save.as_deref().unwrap_or(last),
         processes: BTreeMap::new(),
         complete: None,
+        rung: false,
         searched: Instant::now(),
         told: HashSet::new(),
         looked: Instant::now(),
@@ -103,7 +107,7 @@ pub(crate) fn run(
             }
         }
     }
-    let status = child::run_while(command, directory, || watch.advance())
+    let status = child::run_while(command, directory, &mut watch)
         .with_context(|| format!("cannot run {}", command.get_program().display()))?;
     while watch.advance()? == Haste::Now {}
     if watch.processes.is_empty() {
@@ -123,10 +127,15 @@ fn only(info: &StaticInfo) -> anyhow::Result<Spec> {
     Ok(spec)
 }
 
-impl Watch<'_> {
-    /// Whether only components of transactions are checked, in a single run.
-    fn checks_components(&self) -> bool {
-        self.args.flags.first_run.is_none() && self.engines.is_empty()
+impl Company for Watch<'_> {
+    fn answer(&mut self) -> anyhow::Result<bool> {
+        let mut asked = false;
+        for process in self.processes.values_mut() {
+            asked |= process.follower.answer()?;
+        }
+        // It may be a process that is not known yet.
+        self.rung = !asked;
+        Ok(asked)
     }
 
     /// Follows all processes.
@@ -143,9 +152,17 @@ impl Watch<'_> {
         }
         Ok(haste)
     }
+}
+
+impl Watch<'_> {
+    /// Whether only components of transactions are checked, in a single run.
+    fn checks_components(&self) -> bool {
+        self.args.flags.first_run.is_none() && self.engines.is_empty()
+    }
 
     fn find_processes(&mut self) -> anyhow::Result<()> {
-        if !self.processes.is_empty() && self.searched.elapsed() < FOR_PROCESSES {
+        let rung = std::mem::take(&mut self.rung);
+        if !rung && !self.processes.is_empty() && self.searched.elapsed() < FOR_PROCESSES {
             return Ok(());
         }
         self.searched = Instant::now();

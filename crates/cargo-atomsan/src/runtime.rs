@@ -23,6 +23,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libatomsan_rt.so"));
+/// A number that tells it from others.
+const HASH: &str = env!("ATOMSAN_RT_HASH");
 
 /// The only platform that programs are checked on.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -44,12 +46,10 @@ pub(crate) fn directory() -> anyhow::Result<PathBuf> {
         );
     }
     let mut hasher = DefaultHasher::new();
-    (LIBRARY, HEADER).hash(&mut hasher);
-    HEADER.hash(&mut hasher);
+    (HASH, HEADER).hash(&mut hasher);
     let executable = std::env::current_exe().context("cannot find this executable")?;
     // Another version of this executable may have other names for itself.
     links(&executable).hash(&mut hasher);
-    HEADER.hash(&mut hasher);
     let directory = cache()?.join(format!("{:016x}", hasher.finish()));
     if !directory.join(LAST).exists() {
         unpack(&directory, &executable)

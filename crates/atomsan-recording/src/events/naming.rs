@@ -235,6 +235,10 @@ impl Translator {
     pub fn fork(&mut self, child: u64, calls: impl Iterator<Item = u64>) -> (ThreadId, SiteId) {
         let child = self.thread_id(child);
         for pc in calls {
+            // Most threads are started by the standard library, and it takes long to find out where in it.
+            if self.symbols.is_tools(pc) {
+                continue;
+            }
             let frames = self.symbols.frames(pc);
             let users = frames.iter().position(|frame| self.options.is_users(frame));
             if let Some(at) = users {

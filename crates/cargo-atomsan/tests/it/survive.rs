@@ -85,6 +85,33 @@ fn a_checker_that_is_killed() {
     assert!(report.contains("`withdraw` is not atomic"), "{report}");
 }
 
+/// A program that asks something rings. Where it does so at somebody else's, or nobody has that number, as in another
+/// namespace, it is answered all the same.
+#[test]
+fn a_program_that_cannot_ring() {
+    let out = tempfile::tempdir().unwrap();
+    let program = compile_with(out.path(), "c/late", &[]);
+    let file = out.path().join("first");
+    let first = file.to_str().unwrap();
+    let nobody = i32::MAX.to_string();
+    for rung in ["1", &nobody] {
+        let started = Instant::now();
+        let run = |arguments: &[&str]| {
+            let mut run = command();
+            run.arg("run").args(arguments).arg("--").arg("env");
+            let said = run.arg(format!("ATOMSAN_FOLLOWED={rung}")).arg(&program);
+            String::from_utf8(said.output().unwrap().stderr).unwrap()
+        };
+        run(&["--first-run", first]);
+        let regions = std::fs::read_to_string(&file).unwrap();
+        assert!(regions.contains("region withdraw\n"), "{regions}");
+        let said = run(&["--online", "--engine", "doublechecker"]);
+        assert!(said.contains("`withdraw` is not atomic"), "{said}");
+        assert!(!said.contains("nobody answered"), "{said}");
+        assert!(started.elapsed() < PATIENCE);
+    }
+}
+
 /// It has much more to say than fits into the room for logs, and nobody listens.
 #[test]
 fn a_busy_program_does_not_wait_for_a_dead_checker() {
