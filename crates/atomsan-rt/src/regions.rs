@@ -132,8 +132,12 @@ impl Position {
     fn is_noted(&self, region: u64) -> bool {
         let edges = self.edges.get();
         let noted = &self.noted[(region ^ region >> 5) as usize % NOTED];
-        edges == 0
-            || noted.replace(region << 32 | u64::from(edges)) == region << 32 | u64::from(edges)
+        let now = region << 32 | u64::from(edges);
+        let is_noted = edges == 0 || noted.get() == now;
+        if !is_noted {
+            noted.set(now);
+        }
+        is_noted
     }
 }
 

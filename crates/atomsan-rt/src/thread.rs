@@ -246,10 +246,11 @@ pub(crate) fn register(
         recording::counter(header::UNSEEN_THREADS).fetch_add(1, Ordering::Relaxed);
         return None;
     };
-    if !recording::prepare_slot(slot) {
+    let mut record = SLOT_TABLE[slot].load(Ordering::Acquire);
+    // Who had the slot before has made room for its entry.
+    if record.is_null() && !recording::prepare_slot(slot) {
         return None;
     }
-    let mut record = SLOT_TABLE[slot].load(Ordering::Acquire);
     if record.is_null() {
         record = platform::map_memory(size_of::<Thread>()).cast();
     }
