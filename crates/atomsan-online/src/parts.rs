@@ -124,6 +124,26 @@ impl Stretch {
     }
 }
 
+/// Where the first record is, from a place on, that says something of the thread: of what belongs to no component, nothing
+/// else is wanted, and that is most of a chunk.
+fn skipped(words: &[u64], mut at: usize) -> usize {
+    while let Some(&first) = words.get(at)
+        && let Some(kind) = Kind::from_number((first >> 56) as u8)
+        && !matches!(
+            kind,
+            Kind::Transaction
+                | Kind::Enter
+                | Kind::Exit
+                | Kind::Unnamed
+                | Kind::ThreadStart
+                | Kind::Continue
+        )
+    {
+        at += kind.words();
+    }
+    at.min(words.len())
+}
+
 /// A walk through some chunks of a log.
 #[derive(Clone)]
 pub(crate) struct Walk {
@@ -284,7 +304,14 @@ impl Walk {
             self.goes_on = true;
             self.enter(chunk.clock);
             let mut at = 0;
-            while let Some(record) = Record::parse(&words[at..], chunk.position + 8 * at as u64) {
+            loop {
+                if self.active.is_empty() {
+                    at = skipped(&words, at);
+                }
+                let position = chunk.position + 8 * at as u64;
+                let Some(record) = Record::parse(&words[at..], position) else {
+                    break;
+                };
                 let words = &words[at..at + record.kind.words()];
                 at += words.len();
                 if record.kind == Kind::Transaction {
