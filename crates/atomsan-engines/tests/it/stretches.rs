@@ -200,15 +200,28 @@ fn a_lock_ends_no_stretch() {
     assert_eq!(thinned(&trace, true).events.len(), trace.events.len() - 3);
 }
 
+/// Each of `f` and `g` reads `x` before others write to it, and again after that. `f`'s violation comes first, and the edge
+/// that closes its cycle is left out, and so is each path through it: `g`'s is seen only where another one is left.
+#[test]
+fn a_violation_may_hide_another_one() {
+    let trace = Trace::parse(
+        "t2 begin f\n t3 begin g\n t2 r x\n t3 r x\n t1 r x\n t0 w x\n t2 w x\n t2 r x\n t0 r x\n t2 r x\n t3 r x\n \
+         t3 end\n t2 end\n",
+    );
+    let (all, thinned) = (culprits(&trace), culprits(&thinned(&trace, true)));
+    assert_eq!((all.len(), thinned.len()), (1, 2));
+    assert!(all.is_subset(&thinned));
+}
+
 /// An edge that closes a cycle is left out of the precise graph, so that a violation may hide others behind it, and
-/// which ones depends on the paths that are left. Whether there is one, and which, if it is the only one, does
-/// not.
+/// which ones depends on the paths that are left. Whether there is one does not; and one that hides all others is
+/// shown.
 fn adds_nothing(trace: Trace) -> Result<(), TestCaseError> {
     let trace = flat(trace);
     let (all, thinned) = (culprits(&trace), culprits(&thinned(&trace, true)));
     prop_assert_eq!(all.is_empty(), thinned.is_empty());
     if all.len() == 1 {
-        prop_assert_eq!(all, thinned);
+        prop_assert!(all.is_subset(&thinned), "{:?} {:?}", all, thinned);
     }
     Ok(())
 }
