@@ -404,6 +404,13 @@ exported! {
 }
 
 extern "C-unwind" fn func_exit() {
+    if !thread::recorded().is_some_and(Thread::exits_region_again) {
+        func_exit_slowly();
+    }
+}
+
+#[inline(never)]
+extern "C-unwind" fn func_exit_slowly() {
     if let Some(thread) = thread::current()
         && !thread.exits_again()
     {
@@ -412,6 +419,14 @@ extern "C-unwind" fn func_exit() {
 }
 
 extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
+    let is_done = |thread: &Thread| thread.enters_region_again(call, function, stack);
+    if !thread::recorded().is_some_and(is_done) {
+        func_entry_slowly(call, function, stack);
+    }
+}
+
+#[inline(never)]
+extern "C-unwind" fn func_entry_slowly(call: u64, function: u64, stack: usize) {
     if let Some(thread) = thread::current()
         && !thread.enters_again(call, function, stack)
     {

@@ -29,7 +29,7 @@
 use crate::calls::Recent;
 use crate::format::{Kind, LOW, answer, call, entry, first_word, inlined};
 use crate::thread::{Frame, Thread};
-use crate::{recording, start, thread};
+use crate::{ownership, recording, start, thread};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
@@ -126,18 +126,27 @@ impl Position {
         self.region.get() != 0
     }
 
-    /// Whether a region has been written down since the last edge; from now on it has. Nobody asks
+    /// Whether a region has been written down since the last edge. Nobody asks
     /// what was before the first edge. Regions that share a place are written down more often.
-    #[inline]
+    #[inline(always)]
     fn is_noted(&self, region: u64) -> bool {
-        let edges = self.edges.get();
-        let noted = &self.noted[(region ^ region >> 5) as usize % NOTED];
-        let now = region << 32 | u64::from(edges);
-        let is_noted = edges == 0 || noted.get() == now;
-        if !is_noted {
-            noted.set(now);
-        }
-        is_noted
+        let (noted, now) = self.noting(region);
+        self.edges.get() == 0 || noted.get() == now
+    }
+
+    /// From now on, it has.
+    fn note(&self, region: u64) {
+        let (noted, now) = self.noting(region);
+        noted.set(now);
+    }
+
+    #[inline(always)]
+    fn noting(&self, region: u64) -> (&Cell<u64>, u64) {
+        let place = (region ^ region >> 5) as usize % NOTED;
+        (
+            &self.noted[place],
+            region << 32 | u64::from(self.edges.get()),
+        )
     }
 }
 
@@ -182,15 +191,24 @@ impl Thread {
     #[inline(always)]
     fn tick_quickly(&self, region: u64) {
         let at = &self.position;
+        if region != 0 && !at.is_noted(region) {
+            at.note(region);
+            let now = at.clock.get() + 1;
+            self.write_link([first_word(Kind::Transaction, 0, now), region]);
+        }
+        self.begin(region, ownership::next_epoch(self.mine.get()));
+    }
+
+    /// The next transaction begins, which executes this region, or none, and this is the own word of its first epoch.
+    #[inline(always)]
+    fn begin(&self, region: u64, mine: u64) {
+        let at = &self.position;
         let now = at.clock.get() + 1;
         at.clock.set(now);
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
         self.is_not_ready();
-        if region != 0 && !at.is_noted(region) {
-            self.write_link([first_word(Kind::Transaction, 0, now), region]);
-        }
-        let epoch = self.start_epoch();
+        let epoch = self.start_epoch(mine);
         self.history.begin(now, region, epoch, self.log_position());
         self.entry(entry::REGIONS + 8 * (now & 1) as usize)
             .store(region, Ordering::Release);
@@ -388,15 +406,12 @@ impl Thread {
     /// `None`, if it has not been made before, or has to do with the entry point.
     #[inline(always)]
     pub(crate) fn call_again(&self, from: u64, function: u64, end: usize) -> Option<Again> {
-        let at = &self.position;
-        let (index, said) = at.recent.answer(from, function)?;
+        let (index, said) = self.position.recent.answer(from, function)?;
         if said & answer::INLINED != 0 {
             return self.call_inlined_again(index, said, from, end);
         }
         let is_users = said & answer::USER != 0;
-        let users = at.users.get();
-        let is_entry = || users == 0 || number(said, answer::FAMILY) == at.entry.get().0;
-        if !self.is_outside() || is_users && is_entry() {
+        if !self.is_outside() || is_users && self.is_of_entry(said) {
             return None;
         }
         let is_inside = is_users && said & answer::ATOMIC != 0;
@@ -404,6 +419,34 @@ impl Thread {
             self.tick_quickly(called_region(said));
         }
         Some(self.called(said, is_users, is_inside, end))
+    }
+
+    /// The same if it is the usual call of a region, for which no function of ours has to be called; what its frame is to
+    /// remember of it.
+    #[inline(always)]
+    pub(crate) fn call_region_again(&self, from: u64, function: u64, end: usize) -> Option<u64> {
+        const USUAL: u64 = answer::USER | answer::ATOMIC;
+        let (_, said) = self.position.recent.answer(from, function)?;
+        let is_usual = said & (answer::INLINED | answer::FOREIGN | USUAL) == USUAL;
+        if !is_usual || !self.is_outside() || self.is_of_entry(said) {
+            return None;
+        }
+        let region = called_region(said);
+        let (at, mine) = (&self.position, self.mine.get());
+        if !at.is_noted(region) || ownership::is_last_of_era(mine) {
+            return None;
+        }
+        self.begin(region, mine + ownership::epochs(1));
+        at.users.set(at.users.get() + 1);
+        at.floor.set(end);
+        Some(flag::USER)
+    }
+
+    /// Whether a function of the user's, of which this is said, is the entry point or belongs to it.
+    #[inline(always)]
+    fn is_of_entry(&self, said: u64) -> bool {
+        let at = &self.position;
+        at.users.get() == 0 || number(said, answer::FAMILY) == at.entry.get().0
     }
 
     /// The same where something is inlined that calls.
@@ -473,6 +516,18 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn end_call(&self) {
         self.position.floor.set(0);
+    }
+
+    /// Ends that region, if no era begins; whether it was so.
+    #[inline(always)]
+    pub(crate) fn ends_simply(&self) -> bool {
+        let mine = self.mine.get();
+        let is_simple = !ownership::is_last_of_era(mine);
+        if is_simple {
+            self.position.floor.set(0);
+            self.begin(0, mine + ownership::epochs(1));
+        }
+        is_simple
     }
 
     /// Ends that region.

@@ -40,6 +40,12 @@ const DEFAULT_MEMORY: usize = 4 << 30;
 /// One in so many releases and atomic operations makes a thread sleep; 0 for none.
 static NOISE: AtomicU64 = AtomicU64::new(0);
 
+/// Whether other threads are let in now and then.
+#[inline(always)]
+pub(crate) fn is_noisy() -> bool {
+    NOISE.load(Ordering::Relaxed) > 0
+}
+
 /// Lets other threads in where a step has been made, now and then, so that more than one schedule
 /// is seen. `place` is where in the program that is; 0 if it does not matter.
 #[inline]

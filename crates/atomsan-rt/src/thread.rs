@@ -478,13 +478,13 @@ impl Thread {
         }
     }
 
-    /// Starts another epoch, for another transaction; which.
+    /// Starts the epoch of another transaction, with this own word; which.
     #[inline(always)]
-    pub(crate) fn start_epoch(&self) -> u32 {
+    pub(crate) fn start_epoch(&self, mine: u64) -> u32 {
         self.used.set(false);
-        self.set_mine(ownership::next_epoch(self.mine.get()));
+        self.set_mine(mine);
         self.start_stretch();
-        ownership::epoch_of(self.mine.get())
+        ownership::epoch_of(mine)
     }
 
     #[inline(always)]

@@ -47,11 +47,17 @@ pub(crate) fn owned_by(slot: u32, last: u64) -> u64 {
 #[inline(always)]
 pub(crate) fn next_epoch(mine: u64) -> u64 {
     let next = mine.wrapping_add(BYTES + 1);
-    if next & (epochs(IN_ERA) - epochs(1)) == 0 {
+    if is_last_of_era(mine) {
         begin_era(next)
     } else {
         next
     }
+}
+
+/// Whether an era begins with the next epoch.
+#[inline(always)]
+pub(crate) fn is_last_of_era(mine: u64) -> bool {
+    mine.wrapping_add(BYTES + 1) & (epochs(IN_ERA) - epochs(1)) == 0
 }
 
 /// How many epochs of a thread there are to an era.

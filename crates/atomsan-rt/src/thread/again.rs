@@ -13,16 +13,13 @@ impl Thread {
     /// Enters a function; not at all, and `false`, if there may be more to it.
     #[inline(always)]
     pub(crate) fn enters_again(&self, call: u64, function: u64, stack: usize) -> bool {
-        let (top, function) = (self.top.get(), function & LOW);
-        // SAFETY: below the first frame is the bottom, which is like one.
-        let last = unsafe { &*((top - size_of::<Frame>()) as *const Frame) };
-        if last.stack < stack || top == self.limit() || !self.tabled.get() || self.busy.get() {
+        let Some((top, end)) = self.room_for_frame(stack) else {
             return false;
-        }
+        };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        let end = top + size_of::<Frame>();
-        let Some(Again { is_inside, flags }) = self.call_again(call & LOW, function, end) else {
+        let Some(Again { is_inside, flags }) = self.call_again(call & LOW, function & LOW, end)
+        else {
             self.busy.set(false);
             return false;
         };
@@ -30,18 +27,84 @@ impl Thread {
             self.room.set(self.limit());
             self.floor.set(end);
         }
-        let frame = Frame {
-            call,
-            function: function | flags,
-            stack,
-        };
-        // SAFETY: there is room for a frame.
-        unsafe { (*(top as *const Cell<Frame>)).set(frame) };
-        self.top.set(end);
+        self.push(top, call, function & LOW | flags, stack);
         self.next_epoch();
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
+    }
+
+    /// The same for the usual call of a region, for which no function of ours is called: so hardly a register has to be saved.
+    #[inline(always)]
+    pub(crate) fn enters_region_again(&self, call: u64, function: u64, stack: usize) -> bool {
+        let Some((top, end)) = self.room_for_frame(stack) else {
+            return false;
+        };
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let flags = self.call_region_again(call & LOW, function & LOW, end);
+        if let Some(flags) = flags {
+            self.room.set(self.limit());
+            self.floor.set(end);
+            self.push(top, call, function & LOW | flags, stack);
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        flags.is_some()
+    }
+
+    /// Where the next frame starts and ends, if there is nothing to be done first.
+    #[inline(always)]
+    fn room_for_frame(&self, stack: usize) -> Option<(usize, usize)> {
+        let top = self.top.get();
+        // SAFETY: below the first frame is the bottom, which is like one.
+        let last = unsafe { &*((top - size_of::<Frame>()) as *const Frame) };
+        let is_free = last.stack >= stack && top != self.limit();
+        let may = is_free && self.tabled.get() && !self.busy.get();
+        may.then_some((top, top + size_of::<Frame>()))
+    }
+
+    /// Puts a frame on top, for which there must be room.
+    #[inline(always)]
+    fn push(&self, top: usize, call: u64, function: u64, stack: usize) {
+        let frame = Frame {
+            call,
+            function,
+            stack,
+        };
+        // SAFETY: there is room for a frame.
+        unsafe { (*(top as *const Cell<Frame>)).set(frame) };
+        self.top.set(top + size_of::<Frame>());
+    }
+
+    /// Leaves the innermost function, with which a region ends, if no function of ours is called for that; whether it was
+    /// so.
+    #[inline(always)]
+    pub(crate) fn exits_region_again(&self) -> bool {
+        let end = self.top.get();
+        let top = end - size_of::<Frame>();
+        let ends_region = self.is_last_of_region(end) && self.excess.get() == 0;
+        if !ends_region || top < self.base() || self.busy.get() {
+            return false;
+        }
+        if self.is_due_again() || self.is_turn_due() || start::is_noisy() {
+            return false;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let ends = self.ends_simply();
+        if ends {
+            // SAFETY: the innermost frame, and there is one.
+            let function = unsafe { (*(top as *const Frame)).function };
+            self.top.set(top);
+            self.keeps_until(top);
+            self.room.set(0);
+            self.floor.set(usize::MAX);
+            self.leave_flagged(function);
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        ends
     }
 
     /// Leaves the innermost function; not at all, and `false`, if there may be more to it.

@@ -74,9 +74,15 @@ impl Thread {
     /// operations, when it holds nothing of ours.
     #[inline(always)]
     pub(crate) fn end_turn(&self) {
-        if self.turns.get().alone >= GETS_ON * FEW {
+        if self.is_turn_due() {
             self.yield_if_due();
         }
+    }
+
+    /// Whether the thread has been alone for so long that others may have to run.
+    #[inline(always)]
+    pub(crate) fn is_turn_due(&self) -> bool {
+        self.turns.get().alone >= GETS_ON * FEW
     }
 
     #[inline(never)]
