@@ -201,6 +201,9 @@ macro_rules! fast {
                 // as in `ownership::logs_quickly`.
                 "6:",
                 "mov r8, qword ptr fs:[rax]",
+                // A signal may come while the thread has its word and no record.
+                "cmp r8, 1",
+                "jbe 3f",
                 "movabs rcx, {foreign}",
                 "test rdx, rcx",
                 "jne 3f",

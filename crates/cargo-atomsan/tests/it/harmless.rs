@@ -44,6 +44,23 @@ fn status(output: &Output) -> i32 {
         .unwrap_or_else(|| 128 + status.signal().unwrap())
 }
 
+/// Signals that come while a thread starts or ends meet a runtime that knows it only in part.
+#[test]
+fn signals_come_at_any_moment() {
+    let out = tempfile::tempdir().unwrap();
+    let checked = out.path().join("checked");
+    compile(command().arg("cc"), &[], &source("harmless.c"), &checked);
+    for _ in 0..100 {
+        let output = run(
+            &mut Command::new(&checked),
+            &[Path::new("signals")],
+            out.path(),
+        );
+        assert_eq!(status(&output), 0);
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "handled\n");
+    }
+}
+
 #[test]
 fn programs_do_what_they_do_without_us() {
     let out = tempfile::tempdir().unwrap();
