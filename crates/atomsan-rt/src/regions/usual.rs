@@ -1,0 +1,158 @@
+//! The usual calls outside of functions that are regions, made again, and the end of a region: what [`super`] does, as far as it is
+//! the same each time. Where nothing has to be written down and no era begins, no other function is called for it.
+
+use super::{called_region, flag, inlined_entry, number};
+use crate::format::answer;
+use crate::ownership;
+use crate::thread::Thread;
+
+/// A call that has been made before, and is made now.
+pub(crate) struct Again {
+    /// Whether it is inside of a region now.
+    pub(crate) is_inside: bool,
+    /// What its frame is to remember of it.
+    pub(crate) flags: u64,
+}
+
+impl Thread {
+    /// Makes a call outside of functions that are regions, whose frame is going to end at `end`; not at all, and
+    /// `None`, if it has not been made before, or has to do with the entry point.
+    #[inline(always)]
+    pub(crate) fn call_again(&self, from: u64, function: u64, end: usize) -> Option<Again> {
+        let (index, said) = self.position.recent.answer(from, function)?;
+        if said & answer::INLINED != 0 {
+            return self.call_inlined_again(index, said, from, end);
+        }
+        let is_users = said & answer::USER != 0;
+        if !self.is_outside() || is_users && self.is_of_entry(said) {
+            return None;
+        }
+        let is_inside = is_users && said & answer::ATOMIC != 0;
+        if is_inside {
+            self.tick_quickly(called_region(said));
+        }
+        Some(self.called(said, is_users, is_inside, end))
+    }
+
+    /// The same if it is the usual call of a region, for which no function of ours has to be called; what its frame is to
+    /// remember of it.
+    #[inline(always)]
+    pub(crate) fn call_region_again(&self, from: u64, function: u64, end: usize) -> Option<u64> {
+        const USUAL: u64 = answer::USER | answer::ATOMIC;
+        let (_, said) = self.position.recent.answer(from, function)?;
+        let is_usual = said & (answer::INLINED | answer::FOREIGN | USUAL) == USUAL;
+        if !is_usual || !self.is_outside() || self.is_of_entry(said) {
+            return None;
+        }
+        let region = called_region(said);
+        let (at, mine) = (&self.position, self.mine.get());
+        if !at.is_noted(region) || ownership::is_last_of_era(mine) {
+            return None;
+        }
+        self.begin(region, mine + ownership::epochs(1));
+        at.users.set(at.users.get() + 1);
+        at.floor.set(end);
+        Some(flag::USER)
+    }
+
+    /// Whether a function of the user's, of which this is said, is the entry point or belongs to it.
+    #[inline(always)]
+    fn is_of_entry(&self, said: u64) -> bool {
+        let at = &self.position;
+        at.users.get() == 0 || number(said, answer::FAMILY) == at.entry.get().0
+    }
+
+    /// The same where something is inlined that calls.
+    #[inline(never)]
+    fn call_inlined_again(&self, index: usize, said: u64, from: u64, end: usize) -> Option<Again> {
+        let at = &self.position;
+        let has_entry = at.has_entry();
+        let inlined = self.inlined_region(index, said, has_entry);
+        let entry = match has_entry {
+            true => at.entry.get(),
+            false => inlined_entry(index, said),
+        };
+        let mut region = None;
+        if inlined.is_none() {
+            let is_users = said & answer::USER != 0;
+            if !self.is_outside() || is_users && number(said, answer::FAMILY) == entry.0 {
+                return None;
+            }
+            let is_region = is_users && said & answer::ATOMIC != 0;
+            region = is_region.then(|| called_region(said));
+        }
+        at.entry.set(entry);
+        if inlined.is_some() {
+            self.enter_inlined(self.top.get(), from, inlined);
+        } else if let Some(region) = region {
+            self.tick_quickly(region);
+        }
+        Some(self.called(said, true, inlined.or(region).is_some(), end))
+    }
+
+    /// A call is made.
+    #[inline(always)]
+    fn called(&self, said: u64, is_users: bool, is_inside: bool, end: usize) -> Again {
+        let at = &self.position;
+        let is_foreign = said & answer::FOREIGN != 0;
+        at.users.set(at.users.get() + u32::from(is_users));
+        at.foreign.set(at.foreign.get() + u32::from(is_foreign));
+        if is_inside {
+            at.floor.set(end);
+        }
+        let flag = |flag: u64, is: bool| if is { flag } else { 0 };
+        let flags = flag(flag::USER, is_users) | flag(flag::FOREIGN, is_foreign);
+        Again { is_inside, flags }
+    }
+
+    /// Whether a region ends where the frame does that ends at `end`, and nothing else does.
+    #[inline(always)]
+    pub(crate) fn is_last_of_region(&self, end: usize) -> bool {
+        self.position.floor.get() == end && !self.is_held_open()
+    }
+
+    /// Whether a call ends where the frame does that ends at `end`, and the region that is inlined where it was made
+    /// goes on.
+    #[inline(always)]
+    pub(crate) fn goes_on_inlined(&self, end: usize) -> bool {
+        let open = self.position.inlined.get().0;
+        self.position.floor.get() == end && open != 0 && open != end
+    }
+
+    /// Ends that call.
+    #[inline(always)]
+    pub(crate) fn end_call(&self) {
+        self.position.floor.set(0);
+    }
+
+    /// Ends that region, if no era begins; whether it was so.
+    #[inline(always)]
+    pub(crate) fn ends_simply(&self) -> bool {
+        let mine = self.mine.get();
+        let is_simple = !ownership::is_last_of_era(mine);
+        if is_simple {
+            self.position.floor.set(0);
+            self.begin(0, mine + ownership::epochs(1));
+        }
+        is_simple
+    }
+
+    /// Ends that region.
+    #[inline(always)]
+    pub(crate) fn end_last_of_region(&self) {
+        self.position.floor.set(0);
+        self.tick_quickly(0);
+        if self.is_due_again() {
+            self.start_again();
+        }
+    }
+
+    /// Leaves a function whose frame has remembered what it is.
+    #[inline(always)]
+    pub(crate) fn leave_flagged(&self, function: u64) {
+        let at = &self.position;
+        let of = |flag: u64| u32::from(function & flag != 0);
+        at.users.set(at.users.get() - of(flag::USER));
+        at.foreign.set(at.foreign.get() - of(flag::FOREIGN));
+    }
+}
