@@ -114,7 +114,7 @@ macro_rules! fast {
         unsafe extern "C" fn $name() {
             core::arch::naked_asm!(
                 ".cfi_startproc",
-                "1:",
+                "22:",
                 "mov r9, qword ptr [rip + {mask}]",
                 "mov rax, qword ptr [rip + atomsan_thread@GOTTPOFF]",
                 "and r9, rdi",
@@ -272,7 +272,7 @@ macro_rules! fast {
                 "pop rdi",
                 ".cfi_adjust_cfa_offset -8",
                 "test al, al",
-                "jne 1b",
+                "jne 22b",
                 "3:",
                 "mov rsi, qword ptr [rsp]",
                 "jmp {handler}",
