@@ -171,6 +171,11 @@ impl Follower {
         self
     }
 
+    /// Whether all that is read is kept, to be compared with a recording.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.options.keep_all
+    }
+
     /// Whether all events are given to engines.
     pub fn is_streaming(&self) -> bool {
         self.streaming.is_some()

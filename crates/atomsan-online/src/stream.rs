@@ -21,6 +21,8 @@ pub type Make = Box<dyn Fn() -> Vec<Box<dyn Engine>>>;
 
 /// How long a record waits for what comes next.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// The same where the run is going to be compared with its recording: a machine that is busy must not decide what is known.
+const PATIENCE_TO_COMPARE: Duration = Duration::from_secs(60);
 
 /// What a variable costs, more or less, in all tables.
 const BYTES: usize = 512;
@@ -73,10 +75,14 @@ impl Follower {
 
     /// Checks what has waited for long enough.
     pub(crate) fn stream_on(&mut self, now: Instant) {
+        let patience = match self.keeps_all() {
+            true => PATIENCE_TO_COMPARE,
+            false => PATIENCE,
+        };
         let Some(streaming) = &mut self.streaming else {
             return;
         };
-        if now.duration_since(streaming.ticked) < PATIENCE {
+        if now.duration_since(streaming.ticked) < patience {
             return;
         }
         streaming.ticked = now;
