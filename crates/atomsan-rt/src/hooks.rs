@@ -12,6 +12,10 @@
 //! a branch that is taken, and fall through to Rust only if it is not so: the shadow word, exclusive
 //! or what this thread's words look like, tested with the mask for this kind of access and this
 //! place in the granule. A thread that is not recorded has a word that none is like.
+//!
+//! In a single run the owner's first access in a transaction is written down by the hook as well, if the log is ready for it:
+//! the word, the record, the position, while `busy` keeps signal handlers from doing the same. What is not so simple is
+//! Rust's, as is each access of more than one granule.
 
 use crate::format::{Kind, first_word};
 use crate::log::Log;

@@ -345,15 +345,10 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
     };
     loop {
         let word = unlocked(shadow);
-        let at_birth = if write || bytes == 0 {
-            None
-        } else {
-            found_at_birth(thread, word)
-        };
         let next = match word & STATE {
-            _ if at_birth.is_some() => {
+            WRITE_EXCLUSIVE if !write && bytes != 0 && is_found_at_birth(thread, word) => {
                 thread.see(address);
-                at_birth.unwrap_or_default()
+                READ_SHARED | word & SLOT | thread.birth() & POSITION
             }
             READ_SHARED if !write => {
                 order_after(thread, address, word, false);
@@ -499,13 +494,10 @@ fn read_shared(thread: &Thread, word: u64) -> u64 {
     READ_SHARED | word & SLOT | position & POSITION
 }
 
-/// The word of a granule that was written before the thread was born, if it is to belong to nobody when the thread reads it.
-fn found_at_birth(thread: &Thread, word: u64) -> Option<u64> {
-    if word & (STATE | ATOMIC) != WRITE_EXCLUSIVE {
-        return None;
-    }
-    let position = thread.finds_at_birth(slot_of(word), epoch_of(word))?;
-    Some(READ_SHARED | word & SLOT | position & POSITION)
+/// Whether a granule that its owner has written is to belong to nobody when the thread reads it, because that was before the
+/// thread was born.
+fn is_found_at_birth(thread: &Thread, word: u64) -> bool {
+    word & ATOMIC == 0 && thread.finds_at_birth(slot_of(word), epoch_of(word))
 }
 
 /// The word, when nobody has it locked.

@@ -231,7 +231,8 @@ fn register_stranger() -> Option<&'static Thread> {
     register(start::new_thread_number(), None, start::stack_bounds)
 }
 
-/// Gives the calling thread a record, with `number` as its name and after what its `parent` did before it started it; `stack` says where its stack starts and ends.
+/// Gives the calling thread a record, with `number` as its name and after what its `parent` did before it started
+/// it; `stack` says where its stack starts and ends.
 pub(crate) fn register(
     number: u64,
     parent: Option<Parent>,

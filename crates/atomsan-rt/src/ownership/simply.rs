@@ -114,7 +114,7 @@ fn next(thread: &Thread, word: u64, write: bool) -> Option<u64> {
             let slot = slot_of(word);
             if slot == thread.slot.get() {
                 Some(owned(thread, WRITE_EXCLUSIVE) | word & SHARED)
-            } else if !write && thread.finds_at_birth(slot, epoch_of(word)).is_some() {
+            } else if !write && thread.finds_at_birth(slot, epoch_of(word)) {
                 None
             } else {
                 let is_after = thread.is_after_epoch(slot, epoch_of(word));

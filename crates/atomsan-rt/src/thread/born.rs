@@ -68,18 +68,23 @@ impl Thread {
         self.born.regrets.set(0);
     }
 
-    /// The thread reads what a slot has written in an epoch: the position that the word is to name, if it
-    /// should belong to nobody.
+    /// The position at which the thread was started, of who started it.
+    pub(crate) fn birth(&self) -> u64 {
+        self.born.position.get()
+    }
+
+    /// The thread reads what a slot has written in an epoch; whether that was there when it was born, and should belong to
+    /// nobody from now on.
     #[inline(always)]
-    pub(crate) fn finds_at_birth(&self, slot: u32, epoch: u32) -> Option<u64> {
+    pub(crate) fn finds_at_birth(&self, slot: u32, epoch: u32) -> bool {
         let born = &self.born;
         let regrets = born.regrets.get();
         let was_before = born.slot.get() == slot && born.epoch.get().covers(epoch);
         if !was_before || !self.tabled.get() || regrets >= TOO_MUCH {
-            return None;
+            return false;
         }
         born.regrets.set(regrets.saturating_sub(1));
-        Some(born.position.get())
+        true
     }
 
     /// The thread writes to a granule that belongs to nobody, and whose word names a slot.
