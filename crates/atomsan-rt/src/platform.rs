@@ -302,7 +302,7 @@ global_asm!(
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 48",
+    ".size atomsan_thread, 56",
     "atomsan_thread:",
     ".quad 0",
     ".quad {unowned}",
@@ -310,13 +310,18 @@ global_asm!(
     ".quad -1",
     ".quad -1",
     ".quad -1",
+    ".quad {unready}",
     ".popsection",
     unowned = const UNOWNED,
     nobody = sym NOBODY,
+    unready = sym UNREADY,
 );
 
 /// What a thread that is not recorded is after: nothing.
 static NOBODY: crate::thread::Settled = crate::thread::Settled::nothing();
+
+/// What the hooks find in place of a thread for which they log nothing: it is always busy.
+static UNREADY: [u8; crate::thread::BUSY + 1] = [1; crate::thread::BUSY + 1];
 
 /// The second thread-local word of a thread that owns nothing: no shadow word is like it.
 pub(crate) const UNOWNED: u64 = 1 << 63;
@@ -338,7 +343,7 @@ pub(crate) fn thread_word() -> usize {
 }
 
 /// Sets the thread-local word, and the third one: what the thread is after, nothing if there is no
-/// such thread.
+/// such thread. The hooks log nothing from here on, until they are told [for whom](set_logger_word).
 #[inline]
 pub(crate) fn set_thread_word(word: usize, settled: Option<&crate::thread::Settled>) {
     let settled = core::ptr::from_ref(settled.unwrap_or(&NOBODY));
@@ -346,11 +351,13 @@ pub(crate) fn set_thread_word(word: usize, settled: Option<&crate::thread::Settl
     unsafe {
         asm!(
             "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 48], {3}",
             "mov qword ptr fs:[{0}], {1}",
             "mov qword ptr fs:[{0} + 16], {2}",
             out(reg) _,
             in(reg) word,
             in(reg) settled,
+            in(reg) UNREADY.as_ptr(),
             options(nostack, preserves_flags),
         );
     }
@@ -400,6 +407,20 @@ pub(crate) fn set_stretch_word(key: u64) {
             "mov qword ptr fs:[{0} + 40], {1}",
             out(reg) _,
             in(reg) key,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Sets the seventh thread-local word: the thread in whose log the hooks write by themselves.
+pub(crate) fn set_logger_word(thread: &crate::thread::Thread) {
+    // SAFETY: writes the word that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 48], {1}",
+            out(reg) _,
+            in(reg) core::ptr::from_ref(thread),
             options(nostack, preserves_flags),
         );
     }

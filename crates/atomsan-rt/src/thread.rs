@@ -57,6 +57,8 @@ const FORK_FRAMES: usize = 64;
 const SNAPSHOT: usize = 128;
 // Functions and edges have two words each.
 const _: () = assert!(1024 + 16 * (2 * SNAPSHOT + SNAPSHOT_EDGES) < recording::PIECE);
+/// Where a thread says whether it is busy.
+pub(crate) const BUSY: usize = core::mem::offset_of!(Thread, busy);
 /// The thread-local word of a thread that is not recorded: it has ended, or is just being set up.
 const OFF: usize = 1;
 
@@ -146,8 +148,9 @@ pub(crate) struct Thread {
     /// Where the frames end if the log is ready for an access in the innermost function: the functions are in
     /// it, and so is the number of the transaction.
     pub(crate) ready: Cell<usize>,
-    /// The own word when what is logged was last to be logged again ([`stretch`]).
+    /// The own word when what is logged was last to be logged again, and how long that is ago ([`stretch`]).
     pub(crate) stretch: Cell<u64>,
+    pub(crate) stretched: Cell<u64>,
     /// What the thread does.
     pub(crate) log: Log,
     /// Which transaction comes after which.
@@ -356,6 +359,11 @@ impl Thread {
         platform::set_stretch_word(self.stretch_key());
         let (writes, reads) = ownership::renewed();
         platform::set_renewed_words(writes, reads);
+        // When all the rest is this thread's.
+        if self.tabled.get() && !self.silent.get() {
+            compiler_fence(Ordering::SeqCst);
+            platform::set_logger_word(self);
+        }
     }
 
     /// Finds the slot's entry in the recording.

@@ -91,6 +91,19 @@ pub(crate) fn since(own: u64, word: u64) -> u64 {
     (word | BYTES).wrapping_sub(own) & EPOCH
 }
 
+/// A thread's own word with nothing logged.
+#[inline(always)]
+pub(crate) fn nothing_logged(mine: u64) -> u64 {
+    mine & !BYTES
+}
+
+/// How far a word is from the beginning of an epoch, which a thread's own word with [nothing logged](nothing_logged) tells:
+/// as [`since`], with the bytes that are logged. A thread's own word is the last one of its epoch.
+#[inline(always)]
+pub(crate) fn within(beginning: u64, word: u64) -> u64 {
+    word.wrapping_sub(beginning) << EPOCH.leading_zeros()
+}
+
 /// So many epochs, as [`since`] counts them.
 pub(crate) const fn epochs(count: u64) -> u64 {
     count << EPOCH.trailing_zeros()
@@ -131,19 +144,32 @@ pub(crate) const fn foreign(write: bool) -> u64 {
     SLOT | ATOMIC | if write { STATE } else { EXCLUSIVE }
 }
 
-/// What stays of the word of a granule when its owner accesses it: a writer stays one when it reads.
+/// What stays of the word of a granule when its owner accesses it, or of how it differs from the owner's own: a writer
+/// stays one when it reads. The rest comes from the owner's own word.
 pub(crate) const fn stays(write: bool) -> u64 {
     SHARED | if write { 0 } else { WRITER }
-}
-
-/// What comes from the owner's own word then.
-pub(crate) const fn owns(write: bool) -> u64 {
-    SLOT | EPOCH | if write { STATE } else { EXCLUSIVE }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_within_some_epochs() {
+        for first in [1, 9, IN_ERA - 3, (EPOCH >> EPOCH.trailing_zeros()) - 2] {
+            let mine = |later: u64| owned_by(5, epochs(first + later));
+            let (beginning, now) = (nothing_logged(mine(2)), within(nothing_logged(mine(2)), mine(4)));
+            for (later, is_within) in [(0, false), (1, false), (2, true), (3, true), (4, true), (5, false)] {
+                for logged in [0, 1, 0xff, BYTES] {
+                    for flags in [0, SHARED, ATOMIC | SHARED] {
+                        let word = nothing_logged(mine(later)) | logged | flags;
+                        assert_eq!(within(beginning, word) <= now, is_within, "{first} {later}");
+                        assert_eq!(since(mine(2), word) <= since(mine(2), mine(4)), is_within);
+                    }
+                }
+            }
+        }
+    }
 
     #[test]
     fn epochs_and_eras_follow_each_other() {

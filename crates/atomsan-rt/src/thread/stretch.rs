@@ -9,7 +9,7 @@
 //! one that came in must be in the log behind it. (The engines' tests have that as a property of random
 //! traces, `stretches.rs`, with an example of what goes wrong otherwise.)
 //!
-//! A stretch is told by the thread's own word at its beginning. The shadow word of a granule says by its epoch
+//! A stretch is told by the thread's own word at its beginning, with nothing logged. The shadow word of a granule says by its epoch
 //! whether its owner has accessed it in the stretch; of a granule without an owner the
 //! [filter](super::filter) says so, and its word is another one if somebody has written to it.
 
@@ -28,9 +28,10 @@ impl Thread {
     /// Another stretch begins, with what is accessed next. Where nothing is logged, there are none.
     #[inline(always)]
     pub(crate) fn start_stretch(&self) {
-        let mine = self.mine.get();
-        if !self.silent.get() && self.stretch.replace(mine) != mine {
+        let start = ownership::nothing_logged(self.mine.get());
+        if !self.silent.get() && self.stretch.replace(start) != start {
             platform::set_stretch_word(self.stretch_key());
+            self.stretched.set(ownership::within(start, self.mine.get()));
         }
     }
 
@@ -40,6 +41,9 @@ impl Thread {
         let is_long = || ownership::since(self.stretch.get(), self.mine.get()) > LONG;
         if !self.tabled.get() || is_long() {
             self.start_stretch();
+        } else {
+            let (start, mine) = (self.stretch.get(), self.mine.get());
+            self.stretched.set(ownership::within(start, mine));
         }
     }
 
@@ -49,14 +53,9 @@ impl Thread {
         self.stretch.get().wrapping_mul(MIXER)
     }
 
-    /// Whether a word of the thread's own is from this stretch.
+    /// Whether a word of the thread's own is from this stretch. The hooks do the same.
     #[inline(always)]
     pub(crate) fn is_in_stretch(&self, word: u64) -> bool {
-        let (start, mine) = (self.stretch.get(), self.mine.get());
-        if start == mine {
-            // It has only just begun, as most have.
-            return ownership::since(mine, word) == 0;
-        }
-        ownership::since(start, word) <= ownership::since(start, mine)
+        ownership::within(self.stretch.get(), word) <= self.stretched.get()
     }
 }
