@@ -7,7 +7,7 @@
 
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
-    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, MAGIC, ORIGINS, RETURNED_RING, RING_LEN,
+    ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, LOW, MAGIC, ORIGINS, RETURNED_RING, RING_LEN,
     SLOT_ENTRIES, SLOTS, call, entry, header, origin,
 };
 use std::fs::{File, OpenOptions};
@@ -187,7 +187,7 @@ impl Live {
 
     /// Looks at the clocks of all threads, where nothing else is written down than edges.
     pub(crate) fn look_at_clocks_only(&mut self) -> io::Result<()> {
-        self.look_at_entries(|log, entry| log.clock = field(entry, entry::CLOCK))
+        self.look_at_entries(|log, entry| log.clock = field(entry, entry::CLOCK) & LOW)
     }
 
     /// Looks at the clocks of all threads, and how far what they do is written down. What their
@@ -200,9 +200,9 @@ impl Live {
     /// [settled](Live::settled) is in an order that the second look has the whole of.
     pub(crate) fn look_at_clocks(&mut self) -> io::Result<()> {
         self.look_at_entries(|log, entry| {
-            log.clock = field(entry, entry::CLOCK);
-            let region = entry::REGIONS + 8 * (log.clock & 1) as usize;
-            log.unary = field(entry, region) == 0;
+            let clock = field(entry, entry::CLOCK);
+            log.clock = clock & LOW;
+            log.unary = clock >> 48 == 0;
         })?;
         // After the clocks, or what is over by them would not be there as a whole: the fields of an
         // entry are not read at once.

@@ -39,13 +39,13 @@ static PLACES: [AtomicU32; PLACES_LEN] = [const { AtomicU32::new(0) }; PLACES_LE
 /// How many calls a thread remembers.
 const RECENT: usize = 1024;
 
-/// A call that a thread has made.
+/// A call that a thread has made; none if the function is 0, which is nobody's.
 #[derive(Clone, Copy)]
 struct Made {
     from: u64,
     function: u64,
     index: usize,
-    /// Where the answer is in the recording; 0 if there is no call.
+    /// Where the answer is in the recording.
     answer: usize,
 }
 
@@ -65,10 +65,17 @@ impl Recent {
         }
     }
 
+    /// Where a call is remembered.
     #[inline(always)]
-    fn find(&self, from: u64, function: u64, hash: u64) -> Option<(usize, u64)> {
-        let made = self.0[hash as usize % RECENT].get();
-        if made.from != from || made.function != function || made.answer == 0 {
+    fn at(&self, from: u64, function: u64) -> &Cell<Made> {
+        &self.0[(from ^ function >> 4) as usize % RECENT]
+    }
+
+    /// The answer and the index, if the call is one of the last.
+    #[inline(always)]
+    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<(usize, u64)> {
+        let made = self.at(from, function).get();
+        if made.from != from || made.function != function || function == 0 {
             return None;
         }
         // The follower may have changed its mind.
@@ -77,24 +84,16 @@ impl Recent {
         (answer != 0).then_some((made.index, answer))
     }
 
-    /// The answer and the index, if the call is one of the last.
-    #[inline(always)]
-    pub(crate) fn answer(&self, from: u64, function: u64) -> Option<(usize, u64)> {
-        self.find(from, function, hash(from, function))
-    }
-
     /// What is said of a call: the answer, and the index of the call; `None` if there is no room or
     /// nobody answers.
     #[inline(always)]
     pub(crate) fn ask(&self, from: u64, function: u64) -> Option<(usize, u64)> {
-        let hash = hash(from, function);
-        if let Some(known) = self.find(from, function, hash) {
+        if let Some(known) = self.answer(from, function) {
             return Some(known);
         }
-        let recent = &self.0[hash as usize % RECENT];
-        let found = ask(from, function, hash);
+        let found = ask(from, function, hash(from, function));
         if let Some((index, _)) = found {
-            recent.set(Made {
+            self.at(from, function).set(Made {
                 from,
                 function,
                 index,
@@ -105,7 +104,6 @@ impl Recent {
     }
 }
 
-#[inline(always)]
 fn hash(from: u64, function: u64) -> u64 {
     (from ^ function.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }

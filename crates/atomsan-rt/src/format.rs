@@ -268,16 +268,13 @@ pub mod entry {
     pub const POSITION: usize = 0;
     /// The offset of the slot's first chunk in the file.
     pub const FIRST_CHUNK: usize = 8;
-    /// In a first run: the number of the slot's transaction.
+    /// Where the program knows its transactions: the number of the slot's, and in the upper 16 bits the region that it
+    /// executes; 0 if it is unary.
     pub const CLOCK: usize = 16;
-    /// The region that the transaction executes; 0 if it is unary. There are two such
-    /// words, for even and for odd numbers, so that who sees the same number before and after sees
-    /// its region.
-    pub const REGIONS: usize = 24;
     /// The same as [`POSITION`] and [`FIRST_CHUNK`], of the log of edges between transactions.
-    pub const LINKS_POSITION: usize = 40;
+    pub const LINKS_POSITION: usize = 24;
     /// See [`LINKS_POSITION`].
-    pub const LINKS_CHUNK: usize = 48;
+    pub const LINKS_CHUNK: usize = 32;
 }
 
 /// What stands in front of a chunk.
@@ -410,7 +407,7 @@ kinds! {
     Unnamed = 31, 2;
     /// The slot's transaction with the number in the third word comes after the one with the number
     /// in the subject. Second word, 16 bits each from the low ones on: the slot of the latter, its
-    /// region and the region of the former as in [`entry::REGIONS`]; and flags: [`ORDER_ONLY`].
+    /// region and the region of the former as in [`entry::CLOCK`]; and flags: [`ORDER_ONLY`].
     Link = 32, 3;
     /// What follows in the log belongs to the transaction with the number in the subject. Second word: how many
     /// functions have been left before it. Among edges, its region.

@@ -35,6 +35,8 @@
 //! comes, so that who is [after](crate::thread::Thread::is_after) a position is also after the
 //! transaction that it is in.
 
+use crate::format::LOW;
+use crate::ownership::epoch_of;
 use crate::sync::AtomicU64;
 use core::sync::atomic::Ordering;
 
@@ -44,15 +46,16 @@ const LEN: u64 = 256;
 const MARGIN: u64 = 16;
 
 pub(crate) const EPOCH_BITS: u32 = 30;
-const REGION_BITS: u32 = 16;
 const EPOCHS: u32 = 1 << EPOCH_BITS;
-/// An entry that is being written; it has the upper bits of no number that it could have.
+/// An entry that is being written: there is no transaction with the number 0.
 const WRITING: u64 = 0;
 
-/// The beginning of a transaction: from the low bits on, the epoch, the region, and as much of the
-/// number as there is room for (see [`tag`]).
+/// The beginning of a transaction.
 struct Entry {
+    /// Its number, and in the upper 16 bits the region.
     what: AtomicU64,
+    /// The thread's own word.
+    mine: AtomicU64,
     position: AtomicU64,
 }
 
@@ -78,13 +81,6 @@ pub(crate) struct Source {
     pub(crate) end: Option<u64>,
 }
 
-/// The upper bits of an entry, of which one is always set: of the number, what the entry's place does not
-/// tell.
-fn tag(clock: u64) -> u64 {
-    let upper = 1 << (64 - EPOCH_BITS - REGION_BITS - 1);
-    (clock / LEN % upper) | upper
-}
-
 /// Whether an epoch is not before another one.
 pub(crate) fn is_since(epoch: u32, began: u32) -> bool {
     epoch.wrapping_sub(began) % EPOCHS < EPOCHS / 2
@@ -95,28 +91,28 @@ impl History {
         &self.entries[(clock % LEN) as usize]
     }
 
-    /// A transaction begins. To be called by the slot's thread, before anybody sees the number.
-    #[inline]
-    pub(crate) fn begin(&self, clock: u64, region: u64, epoch: u32, position: Option<u64>) {
+    /// A transaction begins, with the region in the upper 16 bits of its number, and this own word of the slot's thread. To be
+    /// called by that, before anybody sees the number.
+    #[inline(always)]
+    pub(crate) fn begin(&self, clock: u64, mine: u64, position: Option<u64>) {
         let entry = self.entry(clock);
+        entry.what.store(WRITING, Ordering::Release);
+        entry.mine.store(mine, Ordering::Release);
         if let Some(position) = position {
-            entry.what.store(WRITING, Ordering::Release);
             entry.position.store(position, Ordering::Release);
         }
-        let region = (region & 0xffff) << EPOCH_BITS;
-        let what = tag(clock) << (EPOCH_BITS + REGION_BITS) | region | u64::from(epoch % EPOCHS);
-        entry.what.store(what, Ordering::Release);
+        entry.what.store(clock, Ordering::Release);
     }
 
     fn get(&self, clock: u64) -> Option<Began> {
         let entry = self.entry(clock);
         let what = entry.what.load(Ordering::Acquire);
+        let mine = entry.mine.load(Ordering::Acquire);
         let position = entry.position.load(Ordering::Acquire);
         let whole = entry.what.load(Ordering::Acquire) == what;
-        let is_it = what >> (EPOCH_BITS + REGION_BITS) == tag(clock);
-        (is_it && whole).then_some(Began {
-            region: what >> EPOCH_BITS & 0xffff,
-            epoch: what as u32 % EPOCHS,
+        (what & LOW == clock && whole).then_some(Began {
+            region: what >> 48,
+            epoch: epoch_of(mine),
             position,
         })
     }
@@ -196,7 +192,8 @@ mod tests {
         let history: std::boxed::Box<History> =
             unsafe { std::boxed::Box::new(core::mem::zeroed()) };
         for (clock, epoch, position) in of {
-            history.begin(clock, clock % 3, epoch, Some(position));
+            let mine = crate::ownership::epochs(epoch.into());
+            history.begin(clock | (clock % 3) << 48, mine, Some(position));
         }
         history
     }

@@ -86,22 +86,26 @@ impl Log {
         self.publish(at + 8 * N as u64);
     }
 
-    /// Appends up to two records, for which there must be room.
+    /// Appends a record, for which there must be room.
     #[inline(always)]
-    pub(crate) fn write_two(&self, one: Option<[u64; 2]>, other: Option<[u64; 2]>) {
-        let mut at = self.cursor.get();
-        let mut append = |words: [u64; 2]| {
-            // SAFETY: as in `write`.
-            unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
-            at += 8 * words.len() as u64;
-        };
-        if let Some(words) = one {
-            append(words);
+    pub(crate) fn write_one(&self, words: [u64; 2]) {
+        let at = self.cursor.get();
+        // SAFETY: as in `write`.
+        unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
+        self.publish(at + 16);
+    }
+
+    /// Appends two, for which there must be room.
+    #[inline(always)]
+    pub(crate) fn write_two(&self, one: [u64; 2], other: [u64; 2]) {
+        let at = self.cursor.get();
+        let to = at.wrapping_add(self.shift.get()) as usize;
+        // SAFETY: as in `write`.
+        unsafe {
+            put(to, one);
+            put(to + 16, other);
         }
-        if let Some(words) = other {
-            append(words);
-        }
-        self.publish(at);
+        self.publish(at + 32);
     }
 
     /// How many bytes of the current chunk have records.

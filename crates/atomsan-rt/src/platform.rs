@@ -412,6 +412,23 @@ pub(crate) fn set_stretch_word(key: u64) {
     }
 }
 
+/// Sets the second thread-local word and the sixth one.
+#[inline(always)]
+pub(crate) fn set_epoch_words(word: u64, key: u64) {
+    // SAFETY: writes the words that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 8], {1}",
+            "mov qword ptr fs:[{0} + 40], {2}",
+            out(reg) _,
+            in(reg) word,
+            in(reg) key,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
 /// Sets the seventh thread-local word: the thread in whose log the hooks write by themselves.
 pub(crate) fn set_logger_word(thread: &crate::thread::Thread) {
     // SAFETY: writes the word that the assembly above reserves in every thread.

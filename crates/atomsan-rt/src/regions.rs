@@ -91,6 +91,12 @@ impl Position {
         self.marked.get()
     }
 
+    /// The number of the transaction.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u64 {
+        self.clock.get()
+    }
+
     /// Forgets what was asked, because another recording has started.
     pub(crate) fn forget_calls(&self) {
         self.recent.clear();
@@ -148,16 +154,7 @@ impl Position {
 
 /// A slot's clock now, and in the upper 16 bits its region.
 pub(crate) fn clock(slot: u32) -> u64 {
-    let clock = recording::slot_entry(slot, entry::CLOCK);
-    let mut now = clock.load(Ordering::Acquire);
-    loop {
-        let region = recording::slot_entry(slot, entry::REGIONS + 8 * (now & 1) as usize)
-            .load(Ordering::Acquire);
-        let then = core::mem::replace(&mut now, clock.load(Ordering::Acquire));
-        if then == now {
-            return now | region << 48;
-        }
-    }
+    recording::slot_entry(slot, entry::CLOCK).load(Ordering::Acquire)
 }
 
 /// A number of 16 bits in an answer.
@@ -204,10 +201,8 @@ impl Thread {
         at.region.set(region);
         self.skips.set(region == 0 && start::skips_outside());
         self.is_not_ready();
-        let epoch = self.start_epoch(mine);
-        self.history.begin(now, region, epoch, self.log_position());
-        self.entry(entry::REGIONS + 8 * (now & 1) as usize)
-            .store(region, Ordering::Release);
+        let now = now | region << 48;
+        self.start_epoch(now, mine);
         self.entry(entry::CLOCK).store(now, Ordering::Release);
     }
 

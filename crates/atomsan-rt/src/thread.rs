@@ -487,13 +487,20 @@ impl Thread {
         }
     }
 
-    /// Starts the epoch of another transaction, with this own word; which.
+    /// Starts the first epoch of a transaction, with this own word. The number of the transaction has its region in the
+    /// upper 16 bits.
     #[inline(always)]
-    pub(crate) fn start_epoch(&self, mine: u64) -> u32 {
+    pub(crate) fn start_epoch(&self, clock: u64, mine: u64) {
         self.used.set(false);
-        self.set_mine(mine);
-        self.start_stretch();
-        ownership::epoch_of(mine)
+        self.mine.set(mine);
+        if self.silent.get() {
+            platform::set_owner_word(mine);
+            self.history.begin(clock, mine, None);
+        } else {
+            self.start_stretch_with(mine);
+            platform::set_epoch_words(mine, self.stretch_key());
+            self.history.begin(clock, mine, Some(self.log.position()));
+        }
     }
 
     #[inline(always)]

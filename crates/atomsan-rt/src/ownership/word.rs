@@ -158,8 +158,18 @@ mod tests {
     fn what_is_within_some_epochs() {
         for first in [1, 9, IN_ERA - 3, (EPOCH >> EPOCH.trailing_zeros()) - 2] {
             let mine = |later: u64| owned_by(5, epochs(first + later));
-            let (beginning, now) = (nothing_logged(mine(2)), within(nothing_logged(mine(2)), mine(4)));
-            for (later, is_within) in [(0, false), (1, false), (2, true), (3, true), (4, true), (5, false)] {
+            let (beginning, now) = (
+                nothing_logged(mine(2)),
+                within(nothing_logged(mine(2)), mine(4)),
+            );
+            for (later, is_within) in [
+                (0, false),
+                (1, false),
+                (2, true),
+                (3, true),
+                (4, true),
+                (5, false),
+            ] {
                 for logged in [0, 1, 0xff, BYTES] {
                     for flags in [0, SHARED, ATOMIC | SHARED] {
                         let word = nothing_logged(mine(later)) | logged | flags;

@@ -5,6 +5,7 @@ use super::{called_region, flag, inlined_entry, number};
 use crate::format::answer;
 use crate::ownership;
 use crate::thread::Thread;
+use core::num::NonZero;
 
 /// A call that has been made before, and is made now.
 pub(crate) struct Again {
@@ -34,10 +35,9 @@ impl Thread {
         Some(self.called(said, is_users, is_inside, end))
     }
 
-    /// The same if it is the usual call of a region, for which no function of ours has to be called; what its frame is to
-    /// remember of it.
+    /// The region that such a call begins, if that is usual: no function of ours has to be called for it.
     #[inline(always)]
-    pub(crate) fn call_region_again(&self, from: u64, function: u64, end: usize) -> Option<u64> {
+    pub(crate) fn usual_region(&self, from: u64, function: u64) -> Option<NonZero<u64>> {
         const USUAL: u64 = answer::USER | answer::ATOMIC;
         let (_, said) = self.position.recent.answer(from, function)?;
         let is_usual = said & (answer::INLINED | answer::FOREIGN | USUAL) == USUAL;
@@ -45,14 +45,20 @@ impl Thread {
             return None;
         }
         let region = called_region(said);
-        let (at, mine) = (&self.position, self.mine.get());
-        if !at.is_noted(region) || ownership::is_last_of_era(mine) {
+        if !self.position.is_noted(region) || ownership::is_last_of_era(self.mine.get()) {
             return None;
         }
-        self.begin(region, mine + ownership::epochs(1));
+        NonZero::new(region)
+    }
+
+    /// Begins it, by a call whose frame is going to end at `end`; what that is to remember of it.
+    #[inline(always)]
+    pub(crate) fn begin_usual_region(&self, region: NonZero<u64>, end: usize) -> u64 {
+        let at = &self.position;
+        self.begin(region.get(), self.mine.get() + ownership::epochs(1));
         at.users.set(at.users.get() + 1);
         at.floor.set(end);
-        Some(flag::USER)
+        flag::USER
     }
 
     /// Whether a function of the user's, of which this is said, is the entry point or belongs to it.

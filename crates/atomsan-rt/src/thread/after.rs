@@ -14,9 +14,9 @@
 //! that it seems to be later too is looked up.
 
 use super::{After, HIGHEST, LAST_AFTER, SLOT_TABLE, Thread, position_of};
-use crate::format::{Kind, SLOTS, entry, first_word};
+use crate::format::{Kind, LOW, SLOTS, first_word};
 use crate::history::{EPOCH_BITS, History, Source, is_since};
-use crate::{ownership, recording, regions};
+use crate::{ownership, regions};
 use core::cell::Cell;
 use core::sync::atomic::Ordering;
 
@@ -210,7 +210,7 @@ impl Thread {
         let other = SLOT_TABLE.get(slot as usize)?.load(Ordering::Acquire);
         // SAFETY: records are never given back; a history is made of atomic words.
         let history = unsafe { &other.as_ref()?.history };
-        let now = recording::slot_entry(slot, entry::CLOCK).load(Ordering::Acquire);
+        let now = regions::clock(slot) & LOW;
         find(history, self.linked(slot)?.get(), now)
     }
 

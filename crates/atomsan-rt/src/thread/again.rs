@@ -35,22 +35,25 @@ impl Thread {
     }
 
     /// The same for the usual call of a region, for which no function of ours is called: so hardly a register has to be saved.
+    /// Addresses of code have 48 bits.
     #[inline(always)]
     pub(crate) fn enters_region_again(&self, call: u64, function: u64, stack: usize) -> bool {
         let Some((top, end)) = self.room_for_frame(stack) else {
             return false;
         };
+        let Some(region) = self.usual_region(call, function) else {
+            return false;
+        };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        let flags = self.call_region_again(call & LOW, function & LOW, end);
-        if let Some(flags) = flags {
-            self.room.set(self.limit());
-            self.floor.set(end);
-            self.push(top, call, function & LOW | flags, stack);
-        }
+        let flags = self.begin_usual_region(region, end);
+        self.room.set(self.limit());
+        self.floor.set(end);
+        self.push(top, call, function | flags, stack);
+        self.says_where_at_first(top);
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
-        flags.is_some()
+        true
     }
 
     /// Where the next frame starts and ends, if there is nothing to be done first.

@@ -129,19 +129,46 @@ impl Thread {
         if !is_usual || !self.log.has_room(4) {
             return false;
         }
-        let transaction = clock.map(|clock| {
-            let left = self.left() as u64;
-            self.has_marked(clock);
-            [first_word(Kind::Transaction, 0, clock), left]
-        });
-        let entry = (top != kept).then(|| {
-            self.kept.set(top);
+        if let Some(clock) = clock {
+            self.log.write_one(self.marking(clock));
+        }
+        if top != kept {
             // SAFETY: in front of the top is a frame.
-            self.entered(unsafe { (*(kept as *const Cell<Frame>)).get() })
-        });
-        self.logged.set(self.kept.get());
-        self.log.write_two(transaction, entry);
+            let frame = unsafe { (*(kept as *const Cell<Frame>)).get() };
+            self.log.write_one(self.entered(frame));
+        }
+        self.kept.set(top);
+        self.logged.set(top);
         true
+    }
+
+    /// Writes down both where a region begins, whose frame starts at `top`, if the log has all that is before it and has room: the
+    /// first access would have to wait for it.
+    #[inline(always)]
+    pub(super) fn says_where_at_first(&self, top: usize) {
+        let is_usual = self.kept.get() == top && self.log.has_room(4);
+        if self.silent.get() || !is_usual || self.ignoring.get() > 0 {
+            return;
+        }
+        let clock = self.position.now();
+        // SAFETY: a frame was just put there.
+        let frame = unsafe { (*(top as *const Cell<Frame>)).get() };
+        self.log.write_two(self.marking(clock), self.entered(frame));
+        let end = top + size_of::<Frame>();
+        self.kept.set(end);
+        self.logged.set(end);
+        self.ready.set(end);
+    }
+
+    /// The record that says that a transaction follows, and what was left before it.
+    #[inline(always)]
+    fn marking(&self, clock: u64) -> [u64; 2] {
+        let left = match self.logged.get() == self.kept.get() {
+            true => 0,
+            false => self.left() as u64,
+        };
+        self.has_marked(clock);
+        [first_word(Kind::Transaction, 0, clock), left]
     }
 
     /// Appends the record of an atomic operation, which has an epoch of its own.

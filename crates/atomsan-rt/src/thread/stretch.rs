@@ -31,8 +31,18 @@ impl Thread {
         let start = ownership::nothing_logged(self.mine.get());
         if !self.silent.get() && self.stretch.replace(start) != start {
             platform::set_stretch_word(self.stretch_key());
-            self.stretched.set(ownership::within(start, self.mine.get()));
+            self.stretched
+                .set(ownership::within(start, self.mine.get()));
         }
+    }
+
+    /// The same with the epoch that has this own word, which is another one than the last stretch began with. The hooks do not
+    /// know yet.
+    #[inline(always)]
+    pub(super) fn start_stretch_with(&self, mine: u64) {
+        let start = ownership::nothing_logged(mine);
+        self.stretch.set(start);
+        self.stretched.set(ownership::within(start, mine));
     }
 
     /// Another epoch has begun: it is another stretch too if the transactions are not known, or if this one is long.
