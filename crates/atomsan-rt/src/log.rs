@@ -95,19 +95,6 @@ impl Log {
         self.publish(at + 16);
     }
 
-    /// Appends two, for which there must be room.
-    #[inline(always)]
-    pub(crate) fn write_two(&self, one: [u64; 2], other: [u64; 2]) {
-        let at = self.cursor.get();
-        let to = at.wrapping_add(self.shift.get()) as usize;
-        // SAFETY: as in `write`.
-        unsafe {
-            put(to, one);
-            put(to + 16, other);
-        }
-        self.publish(at + 32);
-    }
-
     /// How many bytes of the current chunk have records.
     pub(crate) fn used(&self) -> u64 {
         let (address, position) = self.chunk.get();

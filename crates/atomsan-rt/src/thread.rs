@@ -148,6 +148,10 @@ pub(crate) struct Thread {
     /// Where the frames end if the log is ready for an access in the innermost function: the functions are in
     /// it, and so is the number of the transaction.
     pub(crate) ready: Cell<usize>,
+    /// Whether the last region that ended logged something at its end, and what was outside when the last one began: the next
+    /// one will, so the log gets ready for it at once.
+    talks_inside: Cell<bool>,
+    talks_outside: Cell<bool>,
     /// The own word when what is logged was last to be logged again, and how long that is ago ([`stretch`]).
     pub(crate) stretch: Cell<u64>,
     pub(crate) stretched: Cell<u64>,

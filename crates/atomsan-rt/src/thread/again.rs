@@ -46,11 +46,14 @@ impl Thread {
         };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
+        self.talks_outside.set(self.used.get());
         let flags = self.begin_usual_region(region, end);
         self.room.set(self.limit());
         self.floor.set(end);
         self.push(top, call, function | flags, stack);
-        self.says_where_at_first(top);
+        if self.talks_inside.get() && self.kept.get() == top {
+            self.says_where_at_first();
+        }
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
@@ -95,8 +98,10 @@ impl Thread {
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
+        let talks = self.used.get();
         let ends = self.ends_simply();
         if ends {
+            self.talks_inside.set(talks);
             // SAFETY: the innermost frame, and there is one.
             let function = unsafe { (*(top as *const Frame)).function };
             self.top.set(top);
@@ -104,6 +109,9 @@ impl Thread {
             self.room.set(0);
             self.floor.set(usize::MAX);
             self.leave_flagged(function);
+            if self.talks_outside.get() && self.kept.get() == top {
+                self.says_where_at_first();
+            }
         }
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);

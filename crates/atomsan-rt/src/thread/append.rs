@@ -129,6 +129,27 @@ impl Thread {
         if !is_usual || !self.log.has_room(4) {
             return false;
         }
+        self.says_where(clock);
+        true
+    }
+
+    /// Writes it down where a region begins or ends, if nothing else has to be said and there is room: the first access would have
+    /// to wait for it. At most one function has been entered that the log does not have.
+    #[inline(always)]
+    pub(super) fn says_where_at_first(&self) {
+        let is_muted = self.skips.get() || self.ignoring.get() > 0;
+        if self.silent.get() || is_muted || !self.log.has_room(4) {
+            return;
+        }
+        self.says_where(Some(self.position.now()));
+        self.ready.set(self.top.get());
+    }
+
+    /// Writes down the number of the transaction, if it has one, and the function that the thread is in besides those that are in the
+    /// log, if there is one. There must be room for both.
+    #[inline(always)]
+    fn says_where(&self, clock: Option<u64>) {
+        let (top, kept) = (self.top.get(), self.kept.get());
         if let Some(clock) = clock {
             self.log.write_one(self.marking(clock));
         }
@@ -139,25 +160,6 @@ impl Thread {
         }
         self.kept.set(top);
         self.logged.set(top);
-        true
-    }
-
-    /// Writes down both where a region begins, whose frame starts at `top`, if the log has all that is before it and has room: the
-    /// first access would have to wait for it.
-    #[inline(always)]
-    pub(super) fn says_where_at_first(&self, top: usize) {
-        let is_usual = self.kept.get() == top && self.log.has_room(4);
-        if self.silent.get() || !is_usual || self.ignoring.get() > 0 {
-            return;
-        }
-        let clock = self.position.now();
-        // SAFETY: a frame was just put there.
-        let frame = unsafe { (*(top as *const Cell<Frame>)).get() };
-        self.log.write_two(self.marking(clock), self.entered(frame));
-        let end = top + size_of::<Frame>();
-        self.kept.set(end);
-        self.logged.set(end);
-        self.ready.set(end);
     }
 
     /// The record that says that a transaction follows, and what was left before it.
