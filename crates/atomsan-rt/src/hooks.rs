@@ -21,6 +21,7 @@ use crate::format::{Kind, first_word};
 use crate::log::Log;
 use crate::ownership::Quick;
 use crate::platform::exported_with_caller;
+use crate::regions::offset;
 use crate::thread::{Settled, Thread};
 use crate::{ownership, platform, shadow, thread};
 use core::mem::offset_of;
@@ -272,10 +273,29 @@ macro_rules! fast {
                 "xor rdx, rsi",
                 "mov qword ptr [r9], rdx",
                 "ret",
-                // Outside of regions, it may matter where something is accessed that others access too.
+                // Outside of regions, it may matter where something is accessed that others access too, unless no region is inlined
+                // at one of the last places, as in `Thread::passes_again`.
                 "13:",
                 "cmp qword ptr [r8 + {floor}], -1",
                 "jne 8b",
+                "cmp qword ptr [r8 + {region}], 0",
+                "jne 3f",
+                "xor eax, eax",
+                "mov r10d, dword ptr [r8 + {users}]",
+                "add r10d, dword ptr [r8 + {others}]",
+                "setne al",
+                "shl rax, 47",
+                "mov r10, qword ptr [r8 + {family}]",
+                "shl r10, 48",
+                "or r10, rax",
+                "mov rax, qword ptr [rsp]",
+                "xor r10, rax",
+                "mov r11, rax",
+                "shr rax, 7",
+                "xor eax, r11d",
+                "and eax, {places_last}",
+                "cmp r10, qword ptr [r8 + 8 * rax + {places}]",
+                "je 8b",
                 "jmp 3f",
                 // The log has to name the function or the transaction first.
                 "9:",
@@ -325,6 +345,12 @@ macro_rules! fast {
                 top = const offset_of!(Thread, top),
                 ready = const offset_of!(Thread, ready),
                 floor = const offset_of!(Thread, floor),
+                region = const offset_of!(Thread, position) + offset::REGION,
+                users = const offset_of!(Thread, position) + offset::USERS,
+                others = const offset_of!(Thread, position) + offset::FOREIGN,
+                family = const offset_of!(Thread, position) + offset::FAMILY,
+                places = const offset_of!(Thread, position) + offset::PLACES,
+                places_last = const offset::LAST,
                 stretch = const offset_of!(Thread, stretch),
                 stretched = const offset_of!(Thread, stretched),
                 cursor = const offset_of!(Thread, log) + offset_of!(Log, cursor),

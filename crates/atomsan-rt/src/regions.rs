@@ -52,6 +52,29 @@ mod flag {
     pub(super) const FOREIGN: u64 = 1 << 49;
 }
 
+/// A thread's entry point. The hooks rely on the order of the fields.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Entry {
+    /// The name of the function, or of the one that it is written in.
+    family: u64,
+    is_closure: bool,
+}
+
+/// Where the hooks find what they need to know of a place, in a thread's [`Position`].
+pub(crate) mod offset {
+    use super::{PASSED, Position};
+    use core::mem::offset_of;
+
+    pub(crate) const REGION: usize = offset_of!(Position, region);
+    pub(crate) const USERS: usize = offset_of!(Position, users);
+    pub(crate) const FOREIGN: usize = offset_of!(Position, foreign);
+    pub(crate) const FAMILY: usize = offset_of!(Position, entry);
+    pub(crate) const PLACES: usize = offset_of!(Position, passed);
+    /// How many places there are.
+    pub(crate) const LAST: usize = PASSED - 1;
+}
+
 /// Where a thread is. All-zero memory is a valid one.
 pub(crate) struct Position {
     /// The number of the transaction, and of the one that the log's last record belongs to.
@@ -77,7 +100,7 @@ pub(crate) struct Position {
     users: Cell<u32>,
     foreign: Cell<u32>,
     /// The family of the entry point, and whether it is a closure.
-    entry: Cell<(u64, bool)>,
+    entry: Cell<Entry>,
     /// What was asked last.
     recent: Recent,
     /// The last places outside of regions where something happened and no region is inlined, each with
@@ -116,10 +139,10 @@ impl Position {
 
     /// Where a place is remembered, and how. Which of the functions that are inlined there may be regions
     /// depends on the entry point; a place with none never gets one, because what was a region may
-    /// cease to be one, but not the other way round.
+    /// cease to be one, but not the other way round. The hooks do the same.
     #[inline(always)]
     fn passes(&self, pc: u64) -> (&Cell<u64>, u64) {
-        let entry = self.entry.get().0 << 48 | u64::from(self.has_entry()) << 47;
+        let entry = self.entry.get().family << 48 | u64::from(self.has_entry()) << 47;
         (&self.passed[(pc ^ pc >> 7) as usize % PASSED], pc ^ entry)
     }
 
@@ -163,10 +186,12 @@ fn number(said: u64, shift: u32) -> u64 {
 }
 
 /// The family of the outermost function that is inlined at a call, and whether that is a closure.
-fn inlined_entry(index: usize, said: u64) -> (u64, bool) {
+fn inlined_entry(index: usize, said: u64) -> Entry {
     let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
-    let family = number(names, inlined::FAMILY);
-    (family, said & answer::INLINED_CLOSURE != 0)
+    Entry {
+        family: number(names, inlined::FAMILY),
+        is_closure: said & answer::INLINED_CLOSURE != 0,
+    }
 }
 
 /// The region that the called function is, or a label.
@@ -405,18 +430,24 @@ impl Thread {
         let family = number(said, answer::FAMILY);
         let closure = said & answer::CLOSURE != 0;
         let (users, foreign) = (at.users.get(), at.foreign.get() > 0);
-        let (entry_family, entry_closure) = at.entry.get();
+        let entry = at.entry.get();
         if *flags & flag::USER == 0 {
             at.users.set(users + 1);
             *flags |= flag::USER;
         }
         if users == 0 {
-            at.entry.set((if foreign { !0 } else { family }, closure));
+            at.entry.set(Entry {
+                family: if foreign { !0 } else { family },
+                is_closure: closure,
+            });
             return said & answer::ALWAYS != 0 || foreign && !closure && said & answer::ATOMIC != 0;
         }
-        if family == entry_family && (closure || users == 1 && entry_closure) {
+        if family == entry.family && (closure || users == 1 && entry.is_closure) {
             // A closure of the entry point; or the entry point, after a closure that calls it.
-            at.entry.set((family, closure));
+            at.entry.set(Entry {
+                family,
+                is_closure: closure,
+            });
             return false;
         }
         said & answer::ATOMIC != 0
@@ -429,7 +460,7 @@ impl Thread {
         }
         let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
         let sibling = said & answer::INLINED_CLOSURE != 0
-            && self.position.entry.get().0 == number(names, inlined::FAMILY);
+            && self.position.entry.get().family == number(names, inlined::FAMILY);
         let which = match (has_entry, sibling) {
             (false, _) => inlined::UNSET,
             (true, true) => inlined::SIBLINGS,

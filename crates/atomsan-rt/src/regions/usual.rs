@@ -65,7 +65,7 @@ impl Thread {
     #[inline(always)]
     fn is_of_entry(&self, said: u64) -> bool {
         let at = &self.position;
-        at.users.get() == 0 || number(said, answer::FAMILY) == at.entry.get().0
+        at.users.get() == 0 || number(said, answer::FAMILY) == at.entry.get().family
     }
 
     /// The same where something is inlined that calls.
@@ -81,7 +81,7 @@ impl Thread {
         let mut region = None;
         if inlined.is_none() {
             let is_users = said & answer::USER != 0;
-            if !self.is_outside() || is_users && number(said, answer::FAMILY) == entry.0 {
+            if !self.is_outside() || is_users && number(said, answer::FAMILY) == entry.family {
                 return None;
             }
             let is_region = is_users && said & answer::ATOMIC != 0;
