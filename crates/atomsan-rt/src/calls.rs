@@ -40,48 +40,56 @@ static PLACES: [AtomicU32; PLACES_LEN] = [const { AtomicU32::new(0) }; PLACES_LE
 const RECENT: usize = 1024;
 
 /// A call that a thread has made; none if the function is 0, which is nobody's.
-#[derive(Clone, Copy)]
-struct Made {
-    from: u64,
-    function: u64,
-    index: usize,
+pub(crate) struct Made {
+    from: Cell<u64>,
+    function: Cell<u64>,
     /// Where the answer is in the recording.
-    answer: usize,
+    answer: Cell<usize>,
+    index: Cell<u32>,
+    /// How many edges had come in when its region was last known to be written down (see [`crate::regions`]).
+    pub(crate) edges: Cell<u32>,
+}
+
+impl Made {
+    /// What is said of it; the follower may have changed its mind.
+    #[inline(always)]
+    pub(crate) fn said(&self) -> u64 {
+        // SAFETY: an aligned word of the recording, which is mapped for good.
+        unsafe { &*(self.answer.get() as *const AtomicU64) }.load(Ordering::Acquire)
+    }
 }
 
 /// The calls that a thread has made last. All-zero memory is a valid one.
-pub(crate) struct Recent([Cell<Made>; RECENT]);
+pub(crate) struct Recent([Made; RECENT]);
 
 impl Recent {
     /// Forgets all, because another recording has started.
     pub(crate) fn clear(&self) {
         for call in &self.0 {
-            call.set(Made {
-                from: 0,
-                function: 0,
-                index: 0,
-                answer: 0,
-            });
+            call.from.set(0);
+            call.function.set(0);
         }
     }
 
     /// Where a call is remembered.
     #[inline(always)]
-    fn at(&self, from: u64, function: u64) -> &Cell<Made> {
+    fn at(&self, from: u64, function: u64) -> &Made {
         &self.0[(from ^ function >> 4) as usize % RECENT]
+    }
+
+    /// A call of a function, if it is one of the last.
+    #[inline(always)]
+    pub(crate) fn made(&self, from: u64, function: u64) -> Option<&Made> {
+        let made = self.at(from, function);
+        (made.from.get() == from && made.function.get() == function).then_some(made)
     }
 
     /// The answer and the index, if the call is one of the last.
     #[inline(always)]
     pub(crate) fn answer(&self, from: u64, function: u64) -> Option<(usize, u64)> {
-        let made = self.at(from, function).get();
-        if made.from != from || made.function != function || function == 0 {
-            return None;
-        }
-        // The follower may have changed its mind.
-        // SAFETY: an aligned word of the recording, which is mapped for good.
-        let answer = unsafe { &*(made.answer as *const AtomicU64) }.load(Ordering::Acquire);
-        (answer != 0).then_some((made.index, answer))
+        let made = self.made(from, function).filter(|_| function != 0)?;
+        let said = made.said();
+        (said != 0).then_some((made.index.get() as usize, said))
     }
 
     /// What is said of a call: the answer, and the index of the call; `None` if there is no room or
@@ -93,12 +101,13 @@ impl Recent {
         }
         let found = ask(from, function, hash(from, function));
         if let Some((index, _)) = found {
-            self.at(from, function).set(Made {
-                from,
-                function,
-                index,
-                answer: core::ptr::from_ref(recording::call(index, call::ANSWER)) as usize,
-            });
+            let made = self.at(from, function);
+            made.from.set(from);
+            made.function.set(function);
+            made.index.set(index as u32);
+            let answer = recording::call(index, call::ANSWER);
+            made.answer.set(core::ptr::from_ref(answer) as usize);
+            made.edges.set(0);
         }
         found
     }

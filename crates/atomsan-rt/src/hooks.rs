@@ -449,8 +449,8 @@ exported! {
     fn __tsan_write_range_pc(address: usize, len: usize, pc: u64) { range::<true>(address, len, pc); }
 }
 
-extern "C-unwind" fn func_exit() {
-    if !thread::recorded().is_some_and(Thread::exits_region_again) {
+extern "C-unwind" fn func_exit(thread: &Thread) {
+    if !thread.exits_region_again() {
         func_exit_slowly();
     }
 }
@@ -464,9 +464,8 @@ extern "C-unwind" fn func_exit_slowly() {
     }
 }
 
-extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize) {
-    let is_done = |thread: &Thread| thread.enters_region_again(call, function, stack);
-    if !thread::recorded().is_some_and(is_done) {
+extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize, thread: &Thread) {
+    if !thread.enters_region_again(call, function, stack) {
         func_entry_slowly(call, function, stack);
     }
 }
@@ -495,9 +494,9 @@ unsafe extern "C-unwind" fn __tsan_func_entry() {
         "jbe 2f",
         "mov rcx, qword ptr [rax + {top}]",
         "cmp rcx, qword ptr [rax + {room}]",
-        "jae 2f",
+        "jae 3f",
         "cmp qword ptr [rcx - 8], rsp",
-        "jb 2f",
+        "jb 3f",
         "mov qword ptr [rcx], rdi",
         "mov qword ptr [rcx + 8], rsi",
         "mov qword ptr [rcx + 16], rsp",
@@ -506,11 +505,16 @@ unsafe extern "C-unwind" fn __tsan_func_entry() {
         "ret",
         "2:",
         "mov rdx, rsp",
+        "jmp {slowly}",
+        "3:",
+        "mov rdx, rsp",
+        "mov rcx, rax",
         "jmp {handler}",
         ".cfi_endproc",
         top = const offset_of!(Thread, top),
         room = const offset_of!(Thread, room),
         handler = sym func_entry,
+        slowly = sym func_entry_slowly,
     )
 }
 
@@ -529,7 +533,7 @@ unsafe extern "C-unwind" fn __tsan_func_exit() {
         "mov rcx, qword ptr [rax + {top}]",
         "sub rcx, 24",
         "cmp rcx, qword ptr [rax + {floor}]",
-        "jb 2f",
+        "jb 4f",
         "mov qword ptr [rax + {top}], rcx",
         "cmp rcx, qword ptr [rax + {kept}]",
         "jb 3f",
@@ -540,6 +544,9 @@ unsafe extern "C-unwind" fn __tsan_func_exit() {
         "mov qword ptr [rax + {ready}], 0",
         "ret",
         "2:",
+        "jmp {slowly}",
+        "4:",
+        "mov rdi, rax",
         "jmp {handler}",
         ".cfi_endproc",
         top = const offset_of!(Thread, top),
@@ -547,5 +554,6 @@ unsafe extern "C-unwind" fn __tsan_func_exit() {
         kept = const offset_of!(Thread, kept),
         ready = const offset_of!(Thread, ready),
         handler = sym func_exit,
+        slowly = sym func_exit_slowly,
     )
 }

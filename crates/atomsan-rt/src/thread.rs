@@ -392,6 +392,7 @@ impl Thread {
         self.start_stretch();
         self.silent.set(start::logs() == start::Logs::Edges);
         self.tabled.set(start::logs() != start::Logs::All);
+        self.forget_due();
         self.ignoring.set(0);
         self.know_itself();
         self.bottom.set(Frame {
@@ -433,7 +434,7 @@ impl Thread {
         recording::prepare_slot(self.slot.get() as usize);
         self.find_entry();
         self.log.start_over();
-        self.due.set(0);
+        self.forget_due();
         rewind::forget_edges();
         self.links.start_over();
         self.position.forget_calls();

@@ -2,7 +2,7 @@
 //! the same each time. Where nothing has to be written down and no era begins, no other function is called for it.
 
 use super::{called_region, flag, inlined_entry, number};
-use crate::format::answer;
+use crate::format::{LOW, answer};
 use crate::ownership;
 use crate::thread::Thread;
 use core::num::NonZero;
@@ -35,17 +35,25 @@ impl Thread {
         Some(self.called(said, is_users, is_inside, end))
     }
 
-    /// The region that such a call begins, if that is usual: no function of ours has to be called for it.
+    /// The region that the call of a function begins, if that is usual: no function of ours has to be called for it.
     #[inline(always)]
     pub(crate) fn usual_region(&self, from: u64, function: u64) -> Option<NonZero<u64>> {
         const USUAL: u64 = answer::USER | answer::ATOMIC;
-        let (_, said) = self.position.recent.answer(from, function)?;
+        let made = self.position.recent.made(from, function)?;
+        let said = made.said();
         let is_usual = said & (answer::INLINED | answer::FOREIGN | USUAL) == USUAL;
         if !is_usual || !self.is_outside() || self.is_of_entry(said) {
             return None;
         }
         let region = called_region(said);
-        if !self.position.is_noted(region) || ownership::is_last_of_era(self.mine.get()) {
+        let edges = self.position.edges.get();
+        if made.edges.get() != edges {
+            if !self.position.is_noted(region) {
+                return None;
+            }
+            made.edges.set(edges);
+        }
+        if ownership::is_last_of_era(self.mine.get()) {
             return None;
         }
         NonZero::new(region)
@@ -157,6 +165,10 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn leave_flagged(&self, function: u64) {
         let at = &self.position;
+        if function & !LOW == flag::USER {
+            at.users.set(at.users.get() - 1);
+            return;
+        }
         let of = |flag: u64| u32::from(function & flag != 0);
         at.users.set(at.users.get() - of(flag::USER));
         at.foreign.set(at.foreign.get() - of(flag::FOREIGN));

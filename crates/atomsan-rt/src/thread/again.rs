@@ -16,6 +16,9 @@ impl Thread {
         let Some((top, end)) = self.room_for_frame(stack) else {
             return false;
         };
+        if !self.tabled.get() {
+            return false;
+        }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
         let Some(Again { is_inside, flags }) = self.call_again(call & LOW, function & LOW, end)
@@ -35,17 +38,18 @@ impl Thread {
     }
 
     /// The same for the usual call of a region, for which no function of ours is called: so hardly a register has to be saved.
-    /// Addresses of code have 48 bits.
+    /// Addresses of code have 48 bits. If the program does not know its regions, there are none.
     #[inline(always)]
     pub(crate) fn enters_region_again(&self, call: u64, function: u64, stack: usize) -> bool {
         let Some((top, end)) = self.room_for_frame(stack) else {
             return false;
         };
-        let Some(region) = self.usual_region(call, function) else {
-            return false;
-        };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
+        let Some(region) = self.usual_region(call, function) else {
+            self.busy.set(false);
+            return false;
+        };
         self.talks_outside.set(self.used.get());
         let flags = self.begin_usual_region(region, end);
         self.room.set(self.limit());
@@ -66,8 +70,7 @@ impl Thread {
         // SAFETY: below the first frame is the bottom, which is like one.
         let last = unsafe { &*((top - size_of::<Frame>()) as *const Frame) };
         let is_free = last.stack >= stack && top != self.limit();
-        let may = is_free && self.tabled.get() && !self.busy.get();
-        may.then_some((top, top + size_of::<Frame>()))
+        (is_free && !self.busy.get()).then_some((top, top + size_of::<Frame>()))
     }
 
     /// Puts a frame on top, for which there must be room.
@@ -88,11 +91,12 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn exits_region_again(&self) -> bool {
         let end = self.top.get();
-        let top = end - size_of::<Frame>();
         let ends_region = self.is_last_of_region(end) && self.excess.get() == 0;
-        if !ends_region || top < self.base() || self.busy.get() {
+        if !ends_region || self.busy.get() {
             return false;
         }
+        // There is a frame, because a region ends with it.
+        let top = end - size_of::<Frame>();
         if self.is_due_again() || self.is_turn_due() || start::is_noisy() {
             return false;
         }

@@ -61,7 +61,12 @@ impl Thread {
     /// Whether it is worth looking whether the log may start again.
     #[inline(always)]
     pub(crate) fn is_due_again(&self) -> bool {
-        !self.silent.get() && self.log.position() >= self.due.get()
+        self.log.position() >= self.due.get()
+    }
+
+    /// Nobody has looked yet. A thread that has no log never does.
+    pub(super) fn forget_due(&self) {
+        self.due.set(if self.silent.get() { u64::MAX } else { 0 });
     }
 
     /// Starts the log again if nobody can need what is in its chunk; whether it did. No region is
