@@ -171,7 +171,7 @@ fn reads(thread: &Thread, address: usize, size: usize, word: u64, pc: u64) -> bo
     if is_order_only() || !thread.is_after(slot_of(word), word & POSITION) {
         return false;
     }
-    if !thread.has_read(address & !7, word) && thread.minds_others() {
+    if !others::is_read_again(thread, address, word) && thread.minds_others() {
         return false;
     }
     let first = first_word(Kind::Read, size as u8, address as u64);
@@ -351,7 +351,6 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
         let word = unlocked(shadow);
         let next = match word & STATE {
             WRITE_EXCLUSIVE if !write && bytes != 0 && is_found_at_birth(thread, word) => {
-                others::meet(thread, address, word, write);
                 thread.see(address);
                 READ_SHARED | word & SLOT | thread.birth() & POSITION
             }
