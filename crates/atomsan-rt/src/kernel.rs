@@ -25,6 +25,7 @@
 //! A schedule is sequentially consistent: a missing `Release` or `Acquire` is not found here.
 
 mod linked;
+mod outside;
 mod recorded;
 mod transactions;
 mod truth;
@@ -115,17 +116,32 @@ fn explore_transactions(schedules: usize, program: impl Fn() + Clone + Send + Sy
     explore_with(Logs::Edges, schedules / 3, program);
 }
 
+/// How schedules are run.
+fn config() -> shuttle::Config {
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    config.max_time = Some(std::time::Duration::from_secs(60));
+    config
+}
+
+/// Runs a program of one thread so many times; it makes its choices at random.
+fn repeat_with(logs: Logs, times: usize, program: impl Fn() + Send + Sync + 'static) {
+    let _alone = record_alone();
+    record(logs);
+    let random = shuttle::Runner::new(RandomScheduler::new(times), config());
+    sync::scheduled(|| {
+        random.run(program);
+    });
+}
+
 fn explore_with(logs: Logs, schedules: usize, program: impl Fn() + Send + Sync + 'static) {
     let _alone = record_alone();
     record(logs);
     let program = Arc::new(program);
-    let mut config = shuttle::Config::new();
-    config.stack_size = 1 << 18;
-    config.max_time = Some(std::time::Duration::from_secs(60));
     let again = program.clone();
     let (random, few_switches) = (
-        shuttle::Runner::new(RandomScheduler::new(schedules / 2), config.clone()),
-        shuttle::Runner::new(PctScheduler::new(4, schedules / 2), config),
+        shuttle::Runner::new(RandomScheduler::new(schedules / 2), config()),
+        shuttle::Runner::new(PctScheduler::new(4, schedules / 2), config()),
     );
     sync::scheduled(|| {
         random.run(move || program());

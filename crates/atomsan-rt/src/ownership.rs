@@ -32,6 +32,7 @@
 mod atomic;
 mod life;
 mod logged;
+mod others;
 mod range;
 mod simply;
 mod word;
@@ -168,6 +169,9 @@ pub(crate) fn logs_quickly(
 #[inline(always)]
 fn reads(thread: &Thread, address: usize, size: usize, word: u64, pc: u64) -> bool {
     if is_order_only() || !thread.is_after(slot_of(word), word & POSITION) {
+        return false;
+    }
+    if !others::is_read_again(thread, address, word) && thread.minds_others() {
         return false;
     }
     let first = first_word(Kind::Read, size as u8, address as u64);
@@ -352,6 +356,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             }
             READ_SHARED if !write => {
                 order_after(thread, address, word, false);
+                others::meet(thread, address, word, write);
                 if !sees(thread, shadow, address, word) {
                     continue;
                 }
@@ -359,6 +364,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                 return (!logged).then_some(TAKEN);
             }
             READ_EXCLUSIVE | WRITE_EXCLUSIVE if slot_of(word) == thread.slot.get() => {
+                others::meet(thread, address, word, write);
                 let is_owner = !write || word & WRITER != 0;
                 let nothing_to_log = bytes == 0 && word & ATOMIC != 0 || is_order_only();
                 let same_epoch = (word ^ thread.mine.get()) & EPOCH == 0;
@@ -375,14 +381,10 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
                     owned(thread, state) | word & SHARED | logged
                 }
             }
-            READ_EXCLUSIVE if !write => {
+            // The last writer of a lock may hold it again, together with others.
+            READ_EXCLUSIVE | WRITE_EXCLUSIVE if !write && (bytes == 0 || word & WRITER == 0) => {
                 let next = read_shared(thread, word);
-                thread.see(address);
-                next
-            }
-            // The last writer may hold the lock again, together with others.
-            WRITE_EXCLUSIVE if !write && bytes == 0 => {
-                let next = read_shared(thread, word);
+                others::meet(thread, address, word, write);
                 thread.see(address);
                 next
             }
@@ -400,6 +402,7 @@ pub(crate) fn own(thread: &Thread, address: usize, bytes: u64, write: bool) -> O
             }
             _ => {
                 order_after(thread, address, word, write);
+                others::meet(thread, address, word, write);
                 let shared = if word == 0 { 0 } else { SHARED };
                 owned(thread, state) | shared | logged
             }

@@ -319,6 +319,7 @@ impl Thread {
         let (now, region) = (self.position.clock.get(), self.position.region.get());
         let unary = u64::from(region == 0);
         if self.log_position().is_some() {
+            thread::leaves(slot, clock & LOW);
             thread::count_edge();
         }
         self.write_link([

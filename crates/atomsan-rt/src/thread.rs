@@ -30,6 +30,7 @@ mod frames;
 mod handed;
 mod hidden;
 mod origins;
+mod outside;
 mod rewind;
 mod settled;
 mod stretch;
@@ -38,6 +39,7 @@ mod turns;
 pub(crate) use born::Parent;
 pub(crate) use filter::{FILTER, MIXER as FILTER_MIXER, ROTATION as FILTER_ROTATION};
 pub(crate) use origins::forget_origins;
+pub(crate) use outside::leaves;
 pub(crate) use rewind::count_edge;
 pub(crate) use settled::{SEEN, Settled};
 
@@ -188,6 +190,8 @@ pub(crate) struct Thread {
     handed: [Cell<handed::Handed>; SLOTS + 1],
     /// Epochs that this thread is after, by slot.
     after_epochs: [Cell<after::Epoch>; SLOTS + 1],
+    /// How many edges there were, plus 1, when it did not matter [what others do](outside); 0 if it did.
+    calm: Cell<u64>,
     /// Who started the thread.
     born: born::Born,
     /// Which granules without an owner need no edge, and when they were read last.
@@ -436,6 +440,7 @@ impl Thread {
         self.log.start_over();
         self.forget_due();
         rewind::forget_edges();
+        self.calm.set(0);
         self.links.start_over();
         self.position.forget_calls();
         self.hidden.clear();

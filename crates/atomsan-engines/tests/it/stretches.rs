@@ -1,6 +1,14 @@
 //! What the runtime leaves out of the logs of a single run (`atomsan_rt::thread::stretch`): an access that its
 //! transaction has made before, while nobody else has accessed the variable in between, or has written to it if
-//! it is read, and no edge has come in. Traces with and without these have the same functions to blame.
+//! it is read, and no conflict has come in that says something new. Traces with and without these have the same
+//! functions to blame.
+//!
+//! What is new is told by conflicts alone. The runtime knows of more orders than these (readers of one lock, readers of
+//! one variable, neighbours in a granule), and a thread that is after something by such an order only has
+//! still to begin a stretch when it comes to be in conflict with it. Nothing is new but that a thread depends on a transaction that another one
+//! is in: edges that close cycles lead to these. And it matters outside of regions only, where each access is a transaction of its
+//! own. The runtime begins more stretches than that. The more there
+//! are, the less is left out, and a cycle of what is left is one of the whole trace.
 
 use crate::random::{self, Shape};
 use crate::trace::Trace;
@@ -9,113 +17,181 @@ use atomsan_trace::{FunctionId, Op, ThreadId, VarId};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a thread is after: how many events of each thread.
+/// What a thread is after: the last stretch of each thread. Where a stretch is in a region, all of that is one
+/// transaction; elsewhere, nothing new comes in before the next one. So what is after a part of it is after all of it.
 type Clock = BTreeMap<ThreadId, usize>;
 
-fn join(clock: &mut Clock, other: &Clock) -> bool {
-    let mut news = false;
-    for (&thread, &time) in other {
+fn join(clock: &mut Clock, other: &Clock) {
+    for (&thread, &stretch) in other {
         let known = clock.entry(thread).or_default();
-        news |= *known < time;
-        *known = time.max(*known);
+        *known = stretch.max(*known);
     }
-    news
 }
 
-#[derive(Default)]
+fn is_after(clock: &Clock, (thread, stretch): (ThreadId, usize)) -> bool {
+    clock.get(&thread).is_some_and(|&known| known >= stretch)
+}
+
+/// What ends a stretch, other than the end of its transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    Nothing,
+    /// What comes after something that it was not after, in whatever way.
+    Orders,
+    /// What depends on an open transaction that it was not after, by conflicts alone, outside of regions.
+    Conflicts,
+}
+
 struct Thread {
+    /// The number of the stretch, and of the first one of the transaction.
+    stretch: usize,
+    began: usize,
     clock: Clock,
     depth: usize,
     /// Reads and writes of the stretch, by variable: how many accesses and how many writes of others it has had.
     made: BTreeMap<(VarId, bool), (usize, usize)>,
 }
 
-/// Accesses of a variable, or of a lock.
+impl Thread {
+    fn new() -> Thread {
+        Thread {
+            stretch: 1,
+            began: 1,
+            clock: Clock::new(),
+            depth: 0,
+            made: BTreeMap::new(),
+        }
+    }
+
+    fn start_stretch(&mut self) {
+        self.stretch += 1;
+        self.made.clear();
+    }
+
+    fn start_transaction(&mut self) {
+        self.start_stretch();
+        self.began = self.stretch;
+    }
+}
+
+/// What an event does at a place.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Does {
+    Read,
+    Write,
+    Acquire,
+    AcquireShared,
+    Release,
+    ReleaseShared,
+    Arrive,
+    Leave,
+}
+
+impl Does {
+    fn conflicts_with(self, earlier: Does) -> bool {
+        use Does::*;
+        match self {
+            Read => earlier == Write,
+            Write => matches!(earlier, Read | Write),
+            Acquire => matches!(earlier, Release | ReleaseShared),
+            AcquireShared => earlier == Release,
+            Leave => earlier == Arrive,
+            Release | ReleaseShared | Arrive => false,
+        }
+    }
+}
+
+/// Variables and locks.
+type Name = (u8, u32);
+
+/// What an event does, and where. Threads are there from the start, and none is waited for.
+fn does(op: Op) -> Option<(Name, Does)> {
+    Some(match op {
+        Op::Read(var) | Op::AtomicLoad(var) | Op::AtomicRmwFailed(var) => ((0, var.0), Does::Read),
+        Op::Write(var) | Op::AtomicStore(var) | Op::AtomicRmw(var) => ((0, var.0), Does::Write),
+        Op::Acquire(lock) | Op::Woken(lock) => ((1, lock.0), Does::Acquire),
+        Op::AcquireShared(lock) => ((1, lock.0), Does::AcquireShared),
+        Op::Release(lock) | Op::Wait(lock) => ((1, lock.0), Does::Release),
+        Op::ReleaseShared(lock) => ((1, lock.0), Does::ReleaseShared),
+        Op::Arrive(lock) => ((1, lock.0), Does::Arrive),
+        Op::Leave(lock) => ((1, lock.0), Does::Leave),
+        _ => return None,
+    })
+}
+
+/// Accesses of a variable.
 #[derive(Default, Clone)]
-struct Place {
-    /// What each thread was after at its last access, and at its last write.
-    last: BTreeMap<(ThreadId, bool), Clock>,
+struct Accesses {
     /// Accesses and writes of each thread.
     counts: BTreeMap<ThreadId, (usize, usize)>,
 }
 
-impl Place {
+impl Accesses {
     fn of_others(&self, thread: ThreadId) -> (usize, usize) {
         let others = self.counts.iter().filter(|(other, _)| **other != thread);
         others.fold((0, 0), |sum, (_, count)| (sum.0 + count.0, sum.1 + count.1))
     }
 }
 
-/// The trace without what repeats; whether `edges` end a stretch.
-fn thinned(trace: &Trace, edges: bool) -> Trace {
-    thinned_in(trace, edges, true)
-}
-
-/// The same; what is outside of regions only if that is asked for.
-fn thinned_in(trace: &Trace, edges: bool, outside: bool) -> Trace {
+/// The trace without what repeats.
+fn thinned(trace: &Trace, ends: Ends) -> Trace {
     let mut threads: BTreeMap<ThreadId, Thread> = BTreeMap::new();
-    let mut places: BTreeMap<(u8, u32), Place> = BTreeMap::new();
+    // What each thread was after when it last did something at a place.
+    let mut last: BTreeMap<Name, BTreeMap<(ThreadId, Does), Clock>> = BTreeMap::new();
+    let mut accesses: BTreeMap<VarId, Accesses> = BTreeMap::new();
     let mut events = Vec::new();
     for event in &trace.events {
         let id = event.thread;
-        let mut thread = threads.remove(&id).unwrap_or_default();
-        *thread.clock.entry(id).or_default() += 1;
-        let (place, write) = match event.op {
-            Op::Read(var) | Op::AtomicLoad(var) | Op::AtomicRmwFailed(var) => ((0, var.0), false),
-            Op::Write(var) | Op::AtomicStore(var) | Op::AtomicRmw(var) => ((0, var.0), true),
-            Op::Acquire(lock)
-            | Op::Release(lock)
-            | Op::AcquireShared(lock)
-            | Op::ReleaseShared(lock)
-            | Op::Wait(lock)
-            | Op::Woken(lock)
-            | Op::Notify(lock)
-            | Op::Arrive(lock)
-            | Op::Leave(lock) => ((1, lock.0), true),
-            Op::Fork(other) | Op::Join(other) => ((2, other.0), true),
-            _ => ((3, id.0), true),
+        let mut thread = threads.remove(&id).unwrap_or_else(Thread::new);
+        if let Op::Begin(_) = event.op {
+            thread.depth += 1;
+            if thread.depth == 1 {
+                thread.start_transaction();
+            }
+        }
+        let does = does(event.op);
+        let mut sources = Vec::new();
+        if let Some((place, this)) = does {
+            for (&(other, earlier), clock) in last.get(&place).into_iter().flatten() {
+                // The runtime puts all who come to a place in an order.
+                let counts = ends == Ends::Orders || this.conflicts_with(earlier);
+                if other != id && counts {
+                    sources.push(clock);
+                }
+            }
+        }
+        let others = threads.iter().map(|(&id, other)| (id, other));
+        let is_news = match ends {
+            Ends::Nothing => false,
+            Ends::Orders => {
+                let mut all = sources.iter().copied().flatten();
+                all.any(|(&id, &stretch)| !is_after(&thread.clock, (id, stretch)))
+            }
+            Ends::Conflicts => others
+                .filter(|(_, other)| other.depth > 0)
+                .any(|(id, other)| {
+                    let depends = sources
+                        .iter()
+                        .any(|clock| is_after(clock, (id, other.began)));
+                    depends && !is_after(&thread.clock, (id, other.began))
+                }),
         };
-        // The first event of a thread is after its start, the last one before its end.
-        let mut of = vec![place, (2, id.0)];
-        of.dedup();
-        let mut news = false;
-        for at in of {
-            let place = places.entry(at).or_default();
-            // Who starts a thread is not after it.
-            let forks = matches!(event.op, Op::Fork(other) if at == (2, other.0));
-            for (&(other, wrote), clock) in &place.last {
-                if other != id && !forks && (write || wrote || at.0 == 2) {
-                    news |= join(&mut thread.clock, clock);
-                }
-            }
-            if !matches!(event.op, Op::Join(other) if at == (2, other.0)) {
-                place.last.insert((id, write), thread.clock.clone());
-            }
+        for clock in sources {
+            join(&mut thread.clock, clock);
         }
-        match event.op {
-            Op::Begin(_) => {
-                thread.depth += 1;
-                if thread.depth == 1 {
-                    thread.made.clear();
-                }
-            }
-            Op::End => {
-                thread.depth = thread.depth.saturating_sub(1);
-                if thread.depth == 0 {
-                    thread.made.clear();
-                }
-            }
-            Op::Fork(_) | Op::Join(_) | Op::Wait(_) | Op::Arrive(_) | Op::Yield => {
-                thread.made.clear();
-            }
-            _ => {}
+        if is_news && (ends == Ends::Orders || thread.depth == 0) {
+            thread.start_stretch();
         }
-        if news && edges {
-            thread.made.clear();
+        thread.clock.insert(id, thread.stretch);
+        if let Some((place, this)) = does {
+            let last = last.entry(place).or_default();
+            last.insert((id, this), thread.clock.clone());
         }
+        let var = event.op.var();
+        let write = event.op.writes();
         let mut left_out = false;
         if let Op::Read(var) | Op::Write(var) = event.op {
-            let of_var = places.entry(place).or_default();
+            let of_var = accesses.entry(var).or_default();
             let others = of_var.of_others(id);
             let own = of_var.counts.get(&id).map_or(0, |count| count.1);
             let same = |made: Option<&(usize, usize)>| made == Some(&(others.0, 0));
@@ -130,15 +206,25 @@ fn thinned_in(trace: &Trace, edges: bool, outside: bool) -> Trace {
                 thread.made.insert((var, false), (0, others.1 + own + 1));
             }
         }
-        if place.0 == 0 {
-            let count = places.entry(place).or_default();
+        if let Some(var) = var {
+            let count = accesses.entry(var).or_default();
             let count = count.counts.entry(id).or_default();
             count.0 += 1;
             count.1 += usize::from(write);
         }
-        let depth = thread.depth;
+        let is_over = match event.op {
+            Op::End => {
+                thread.depth = thread.depth.saturating_sub(1);
+                thread.depth == 0
+            }
+            Op::Wait(_) | Op::Arrive(_) | Op::Yield => thread.depth > 0,
+            _ => false,
+        };
+        if is_over {
+            thread.start_transaction();
+        }
         threads.insert(id, thread);
-        if !left_out || !outside && depth == 0 {
+        if !left_out {
             events.push(*event);
         }
     }
@@ -193,8 +279,11 @@ fn shape() -> Shape {
 fn an_edge_ends_a_stretch() {
     let trace = Trace::parse("t1 begin f\n t2 r y\n t1 r x\n t2 w x\n t2 r y\n t1 w y\n t1 end\n");
     assert_eq!(culprits(&trace).len(), 1);
-    assert_eq!(thinned(&trace, true).events.len(), trace.events.len());
-    assert_eq!(culprits(&thinned(&trace, false)), BTreeSet::new());
+    assert_eq!(
+        thinned(&trace, Ends::Conflicts).events.len(),
+        trace.events.len()
+    );
+    assert_eq!(culprits(&thinned(&trace, Ends::Nothing)), BTreeSet::new());
 }
 
 /// The locks that are taken in between do not.
@@ -203,7 +292,10 @@ fn a_lock_ends_no_stretch() {
     let trace = Trace::parse(
         "t1 begin f\n t1 w x\n t1 acq m\n t1 w x\n t1 r x\n t1 rel m\n t1 r x\n t1 end\n",
     );
-    assert_eq!(thinned(&trace, true).events.len(), trace.events.len() - 3);
+    assert_eq!(
+        thinned(&trace, Ends::Conflicts).events.len(),
+        trace.events.len() - 3
+    );
 }
 
 /// Each of `f` and `g` reads `x` before others write to it, and again after that. `f`'s violation comes first, and the edge
@@ -214,31 +306,47 @@ fn a_violation_may_hide_another_one() {
         "t2 begin f\n t3 begin g\n t2 r x\n t3 r x\n t1 r x\n t0 w x\n t2 w x\n t2 r x\n t0 r x\n t2 r x\n t3 r x\n \
          t3 end\n t2 end\n",
     );
-    let (all, thinned) = (culprits(&trace), culprits(&thinned(&trace, true)));
+    let (all, thinned) = (
+        culprits(&trace),
+        culprits(&thinned(&trace, Ends::Conflicts)),
+    );
     assert_eq!((all.len(), thinned.len()), (1, 2));
     assert!(all.is_subset(&thinned));
 }
 
-/// What is known to be lost: two readers of a lock are in an order and not in conflict, so the one that comes later is after `f`
-/// before it depends on it. What it reads outside of regions before that, and again after it, is left out the second time; only
-/// that one is in a cycle with `f`.
+/// Two readers of a lock are in an order and not in conflict, so the one that comes later is after `f` before it depends
+/// on it. What it reads outside of regions before that, and again after it, is in a cycle with `f` the second time only.
 #[test]
-fn outside_of_regions_an_order_that_is_no_conflict_hides_a_repeat() {
+fn outside_of_regions_an_order_that_is_no_conflict_hides_no_repeat() {
     let trace = Trace::parse(
         "t0 begin f\n t0 w x\n t0 acqs m\n t3 acqs m\n t3 r y\n t3 r x\n t3 r y\n t0 w y\n t0 end\n",
     );
     assert_eq!(culprits(&trace).len(), 1);
-    assert_eq!(culprits(&thinned(&trace, true)).len(), 0);
-    assert_eq!(culprits(&thinned_in(&trace, true, false)).len(), 1);
+    assert_eq!(culprits(&thinned(&trace, Ends::Conflicts)).len(), 1);
+    // It would, if the order alone began a stretch.
+    assert_eq!(culprits(&thinned(&trace, Ends::Orders)).len(), 0);
+}
+
+/// The same for two readers of a variable.
+#[test]
+fn nor_does_one_of_two_readers() {
+    let trace = Trace::parse(
+        "t0 begin f\n t0 w x\n t0 r z\n t3 r z\n t3 r y\n t3 r x\n t3 r y\n t0 w y\n t0 end\n",
+    );
+    assert_eq!(culprits(&trace).len(), 1);
+    assert_eq!(culprits(&thinned(&trace, Ends::Conflicts)).len(), 1);
+    assert_eq!(culprits(&thinned(&trace, Ends::Orders)).len(), 0);
 }
 
 /// An edge that closes a cycle is left out of the precise graph, so that a violation may hide others behind it, and
 /// which ones depends on the paths that are left. Whether there is one does not; and one that hides all others is
 /// shown.
-fn adds_nothing(trace: Trace, outside: bool) -> Result<(), TestCaseError> {
+fn adds_nothing(trace: Trace) -> Result<(), TestCaseError> {
     let trace = flat(trace);
-    let thinned = thinned_in(&trace, true, outside);
-    let (all, thinned) = (culprits(&trace), culprits(&thinned));
+    let (all, thinned) = (
+        culprits(&trace),
+        culprits(&thinned(&trace, Ends::Conflicts)),
+    );
     prop_assert_eq!(all.is_empty(), thinned.is_empty());
     if all.len() == 1 {
         prop_assert!(all.is_subset(&thinned), "{:?} {:?}", all, thinned);
@@ -250,12 +358,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60_000, ..ProptestConfig::default() })]
     #[test]
     fn what_repeats_in_a_stretch_adds_nothing(trace in random::traces(shape())) {
-        adds_nothing(trace, true)?;
+        adds_nothing(trace)?;
     }
     #[test]
     fn nor_among_atomic_operations_and_waits(
         trace in random::traces(Shape { exotic: true, ..shape() })
     ) {
-        adds_nothing(trace, false)?;
+        adds_nothing(trace)?;
     }
 }

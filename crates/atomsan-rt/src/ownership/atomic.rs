@@ -6,8 +6,8 @@ use super::word::{
     WRITE_EXCLUSIVE, slot_of,
 };
 use super::{
-    is_order_only, is_shared, look_where, order_after, own, owned, read_shared, sees, taken,
-    unlocked,
+    is_order_only, is_shared, look_where, order_after, others, own, owned, read_shared, sees,
+    taken, unlocked,
 };
 use crate::format::{COMPARED, Kind, first_word, second_word};
 use crate::shadow;
@@ -48,6 +48,7 @@ pub(crate) fn atomic<R>(
     look_where(thread, address, pc);
     let word = lock(shadow);
     order_after(thread, address, word, may_write);
+    others::meet(thread, address, word, may_write);
     let (result, outcome) = perform();
     let (first, second) = (
         first_word(Kind::AtomicLoad, size as u8, address as u64),
@@ -123,6 +124,7 @@ pub(crate) fn atomic<R>(
     let next = next(thread, wrote);
     if next & STATE == READ_SHARED {
         thread.see(address);
+        thread.note_read(address & !7, next, 0);
     }
     thread.taken.set(match outcome {
         Outcome::Failed(_) => (address, word, next),

@@ -2,7 +2,8 @@
 
 use super::word::bytes;
 use super::{
-    Known, MASKS, access, is_order_only, logging, look, look_where, masks_offset, own, simply,
+    Known, MASKS, access, is_order_only, logging, look, look_where, masks_offset, others, own,
+    simply,
 };
 use crate::format::{Kind, TAKEN, first_word, second_word};
 use crate::shadow;
@@ -97,6 +98,7 @@ fn own_range(thread: &Thread, address: usize, len: usize, write: bool) -> Option
             }
             // Where nothing is logged, such a read is settled.
             Known::After => {
+                others::meet(thread, at, word, write);
                 thread.see(at);
                 thread.note_read(at & !7, word, bytes);
                 Some(TAKEN)

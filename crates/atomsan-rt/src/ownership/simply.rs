@@ -5,7 +5,7 @@
 use super::word::{
     ATOMIC, BYTES, EPOCH, READ_EXCLUSIVE, SHARED, STATE, WRITE_EXCLUSIVE, epoch_of, slot_of,
 };
-use super::{is_left_out, is_order_only, owned};
+use super::{is_left_out, is_order_only, others, owned};
 use crate::format::{TAKEN, second_word};
 use crate::shadow;
 use crate::sync::AtomicU64;
@@ -113,11 +113,13 @@ fn next(thread: &Thread, word: u64, write: bool) -> Option<u64> {
         READ_EXCLUSIVE | WRITE_EXCLUSIVE => {
             let slot = slot_of(word);
             if slot == thread.slot.get() {
-                Some(owned(thread, WRITE_EXCLUSIVE) | word & SHARED)
+                let may_conflict = others::is_shared_by_readers(word) && thread.minds_others();
+                (!may_conflict).then(|| owned(thread, WRITE_EXCLUSIVE) | word & SHARED)
             } else if !write && thread.finds_at_birth(slot, epoch_of(word)) {
                 None
             } else {
-                let is_after = thread.is_after_epoch(slot, epoch_of(word));
+                let is_after =
+                    thread.is_after_epoch(slot, epoch_of(word)) && !thread.minds_others();
                 is_after.then(|| owned(thread, state) | SHARED)
             }
         }

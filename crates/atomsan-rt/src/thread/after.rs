@@ -73,6 +73,7 @@ impl Thread {
             self.link(slot, position);
         } else if self.tabled.get() {
             self.order(slot, position, regions::clock(slot));
+            self.meets_others();
         } else {
             self.order(slot, position, 0);
         }
@@ -94,6 +95,7 @@ impl Thread {
             false => 0,
         };
         self.order(slot, position, source.unwrap_or_else(now));
+        self.meets_others();
     }
 
     /// Orders what follows after an owner's last access to a granule, which was in that epoch: after
@@ -239,8 +241,7 @@ impl Thread {
                 self.mark();
             }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
-            self.next_epoch();
-            self.start_stretch();
+            self.start_stretch_anew();
         }
     }
 

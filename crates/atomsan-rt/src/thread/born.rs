@@ -73,6 +73,12 @@ impl Thread {
         self.born.position.get()
     }
 
+    /// Whether a position of a slot was before the thread was started.
+    #[inline(always)]
+    pub(crate) fn was_before_birth(&self, slot: u32, position: u64) -> bool {
+        self.born.slot.get() == slot && position <= self.born.position.get()
+    }
+
     /// The thread reads what a slot has written in an epoch; whether that was there when it was born, and should belong to
     /// nobody from now on.
     #[inline(always)]

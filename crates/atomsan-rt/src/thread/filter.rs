@@ -5,6 +5,9 @@
 //! An entry counts for one granule, one shadow word and one [stretch](super::stretch), which are mixed: what has another one of these has
 //! another mixture, unless 56 bits are the same by chance. So a granule that an entry counts for is one that the
 //! thread was after when it was logged, and still is: the hooks need to look at nothing else.
+//!
+//! The stretch is in the upper half of a mixture only. So the lower half says whether the thread has read the granule
+//! with this word in some stretch ([`Thread::has_read`]).
 
 use super::Thread;
 use core::cell::Cell;
@@ -22,6 +25,9 @@ pub(crate) const ROTATION: u32 = 8;
 /// In an entry, which bytes of the granule were not read, exclusive or the lowest bits of the mixture. The rest is the
 /// mixture.
 const BYTES: u64 = 0xff;
+
+/// Of a mixture, what depends on the stretch too.
+pub(super) const OF_STRETCH: u64 = !0 << 36;
 
 /// Which reads are in the log. All-zero memory is a valid one: none.
 pub(crate) struct Filter([Cell<u64>; FILTER]);
@@ -53,7 +59,14 @@ impl Thread {
         (entry.get() ^ mixture) & (!BYTES | bytes) == 0
     }
 
-    /// The same; from now on it has.
+    /// Whether the thread has read a granule while it had this word, in whatever stretch, as far as it is remembered.
+    #[inline(always)]
+    pub(crate) fn has_read(&self, granule: usize, word: u64) -> bool {
+        let (entry, mixture) = self.entry_of(granule, word);
+        (entry.get() ^ mixture) & !(BYTES | OF_STRETCH) == 0
+    }
+
+    /// Whether this stretch has logged it; from now on it has.
     #[inline(always)]
     pub(crate) fn filter(&self, granule: usize, word: u64, bytes: u64) -> bool {
         let known = self.is_filtered(granule, word, bytes);
@@ -80,13 +93,15 @@ mod tests {
     use super::*;
     use crate::thread::Thread;
 
+    fn nobody() -> std::boxed::Box<Thread> {
+        let layout = std::alloc::Layout::new::<Thread>();
+        // SAFETY: all-zero memory is a valid thread.
+        unsafe { std::boxed::Box::from_raw(std::alloc::alloc_zeroed(layout).cast()) }
+    }
+
     #[test]
     fn an_entry_counts_for_one_granule_and_one_word() {
-        // SAFETY: all-zero memory is a valid thread.
-        let thread: std::boxed::Box<Thread> = unsafe {
-            let layout = std::alloc::Layout::new::<Thread>();
-            std::boxed::Box::from_raw(std::alloc::alloc_zeroed(layout).cast())
-        };
+        let thread = nobody();
         let (granule, word) = (0x7f12_3456_7890, 1 << 62 | 5 << 48 | 0x1230);
         assert!(!thread.is_filtered(granule, word, 0x0f));
         assert!(!thread.filter(granule, word, 0x03));
@@ -102,5 +117,20 @@ mod tests {
         thread.note_read(granule, word + 8, 0xf0);
         assert!(thread.is_filtered(granule, word + 8, 0x80));
         assert!(!thread.is_filtered(granule, word, 0x01));
+    }
+
+    #[test]
+    fn another_stretch_has_logged_nothing_and_knows_what_was_read() {
+        let thread = nobody();
+        let (granule, word) = (0x7f12_3456_7890, 1 << 62 | 5 << 48 | 0x1230);
+        assert!(!thread.has_read(granule, word));
+        thread.note_read(granule, word, 0x0f);
+        for epoch in 1..5000 {
+            thread.stretch.set(5 << 48 | epoch << 16);
+            assert!(!thread.is_filtered(granule, word, 0x01));
+            assert!(thread.has_read(granule, word));
+            assert!(!thread.has_read(granule, word + 8 * epoch));
+            assert!(!thread.has_read(granule + 8 * FILTER * epoch as usize, word));
+        }
     }
 }

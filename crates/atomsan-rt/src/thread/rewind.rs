@@ -46,6 +46,11 @@ pub(crate) fn count_edge() {
     EDGES.fetch_add(1, Ordering::SeqCst);
 }
 
+/// How many edges there are.
+pub(super) fn edges() -> u64 {
+    EDGES.load(Ordering::SeqCst)
+}
+
 /// Another recording has started, by the only thread.
 pub(super) fn forget_edges() {
     EDGES.store(0, Ordering::SeqCst);
@@ -54,7 +59,7 @@ pub(super) fn forget_edges() {
 /// Whether nobody can need what is over.
 fn is_settled() -> bool {
     let settled = recording::counter(header::SETTLED).load(Ordering::SeqCst);
-    recording::is_followed() && settled == EDGES.load(Ordering::SeqCst)
+    recording::is_followed() && settled == edges()
 }
 
 impl Thread {

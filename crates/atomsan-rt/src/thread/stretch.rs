@@ -7,7 +7,7 @@
 //! transaction and the edges that come into it. Those end a stretch, because who is to blame for a cycle depends
 //! on whether an edge leaves a transaction before another one comes in: what leaves it from behind the
 //! one that came in must be in the log behind it. (The engines' tests have that as a property of random
-//! traces, `stretches.rs`, with an example of what goes wrong otherwise.)
+//! traces, `stretches.rs`, with an example of what goes wrong otherwise.) Outside of regions, [more](super::outside) does.
 //!
 //! A stretch is told by the thread's own word at its beginning, with nothing logged. The shadow word of a granule says by its epoch
 //! whether its owner has accessed it in the stretch; of a granule without an owner the
@@ -21,8 +21,8 @@ use crate::{ownership, platform};
 const LONG: u64 = ownership::epochs(1 << 16);
 
 /// The thread's own word at the beginning of a stretch times this is what the shadow word of a granule is mixed
-/// with in the filter.
-const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
+/// with in the filter: 28 bits of the epoch, mixed, in the [upper bits](super::filter::OF_STRETCH).
+const MIXER: u64 = 0x9e3_779b << 20;
 
 impl Thread {
     /// Another stretch begins, with what is accessed next. Where nothing is logged, there are none.
@@ -43,6 +43,17 @@ impl Thread {
         let start = ownership::nothing_logged(mine);
         self.stretch.set(start);
         self.stretched.set(ownership::within(start, mine));
+    }
+
+    /// The same in another epoch, unless this stretch has only just begun. An epoch in which nothing was logged does not do: words
+    /// of the last stretch may have been renewed in it.
+    pub(crate) fn start_stretch_anew(&self) {
+        let start = ownership::nothing_logged(self.mine.get());
+        if self.stretch.get() != start || self.used.get() {
+            self.used.set(true);
+            self.next_epoch();
+            self.start_stretch();
+        }
     }
 
     /// Another epoch has begun: it is another stretch too if the transactions are not known, or if this one is long.

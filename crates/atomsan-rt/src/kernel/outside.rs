@@ -1,0 +1,312 @@
+//! What is logged again outside of regions: all that follows a conflict that says something new.
+//!
+//! Threads take turns, step by step, so that it is clear what happened in which order. Transactions are nodes, and so is what a thread
+//! does outside of regions until it depends on an open region that it could not be reached from: that begins the next one. An access must be
+//! in the log behind the beginning of its node, by itself or by an earlier one that stands for it. (The engines' tests, `stretches.rs`, show that
+//! nothing is lost then.)
+
+use super::recorded::Logs as Recorded;
+use super::{Actor, MEMORY, MEMORY_SIZE, no_stack, repeat_with, variable};
+use crate::format::Kind;
+use crate::start::{self, Logs};
+use crate::{ownership, shadow, thread};
+use shuttle::rand::{Rng, thread_rng};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::vec::Vec;
+
+/// A thread, and how many nodes it had before.
+type Node = (usize, usize);
+
+/// What is done at a place.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Does {
+    Read,
+    Write,
+    Acquire,
+    AcquireShared,
+    Release,
+    ReleaseShared,
+}
+
+impl Does {
+    fn conflicts_with(self, earlier: Does) -> bool {
+        use Does::*;
+        match self {
+            Read => earlier == Write,
+            Write => matches!(earlier, Read | Write),
+            Acquire => matches!(earlier, Release | ReleaseShared),
+            AcquireShared => earlier == Release,
+            Release | ReleaseShared => false,
+        }
+    }
+}
+
+/// An access, and the position at which its node began.
+struct Made {
+    slot: u32,
+    began: u64,
+    end: u64,
+    address: usize,
+    write: bool,
+}
+
+struct Player {
+    actor: Actor,
+    nodes: usize,
+    began: u64,
+    in_region: bool,
+}
+
+struct Game {
+    players: Vec<Player>,
+    edges: HashSet<(Node, Node)>,
+    /// The last that each thread has done at a place, by kind.
+    last: HashMap<(usize, usize, Does), Node>,
+    holders: HashMap<usize, Vec<(usize, bool)>>,
+    made: Vec<Made>,
+    story: Vec<std::string::String>,
+}
+
+impl Game {
+    fn new(players: usize) -> Game {
+        let truth = Arc::new(std::sync::Mutex::new(super::Truth::default()));
+        let mut game = Game {
+            players: Vec::new(),
+            edges: HashSet::new(),
+            last: HashMap::new(),
+            holders: HashMap::new(),
+            made: Vec::new(),
+            story: Vec::new(),
+        };
+        for name in 0..players {
+            let number = start::new_thread_number();
+            let starts = |first: &Player| first.actor.thread.gives_birth(number, 0);
+            let parent = game.players.first().map(starts);
+            let thread = thread::register(number, parent, no_stack).unwrap();
+            let started = truth.lock().unwrap().start((name > 0).then_some(0));
+            assert_eq!(started, name);
+            game.players.push(Player {
+                actor: Actor {
+                    thread,
+                    name,
+                    truth: truth.clone(),
+                },
+                nodes: 0,
+                began: thread.position(),
+                in_region: false,
+            });
+            if name > 0 {
+                game.edges.insert((game.node(0), (name, 0)));
+            }
+            // Some of it is there when the others are born.
+            game.plain(0, thread_rng().gen_range(0..3), true);
+        }
+        game
+    }
+
+    fn node(&self, player: usize) -> Node {
+        (player, self.players[player].nodes)
+    }
+
+    fn is_reached(&self, to: Node, from: Node) -> bool {
+        let (mut found, mut next) = (HashSet::from([from]), std::vec![from]);
+        while let Some(at) = next.pop() {
+            if at == to || at.0 == to.0 && at.1 < to.1 {
+                return true;
+            }
+            let ways = self.edges.iter().filter(|(source, _)| {
+                // The own thread's order leads to all later nodes.
+                source.0 == at.0 && source.1 >= at.1
+            });
+            for &(_, target) in ways {
+                if found.insert(target) {
+                    next.push(target);
+                }
+            }
+        }
+        false
+    }
+
+    /// The transactions that others are in.
+    fn open_regions(&self, but: usize) -> impl Iterator<Item = Node> {
+        let players = self.players.iter().enumerate();
+        players
+            .filter(move |(player, state)| *player != but && state.in_region)
+            .map(|(player, state)| (player, state.nodes))
+    }
+
+    fn begin_node(&mut self, player: usize) {
+        let player = &mut self.players[player];
+        player.nodes += 1;
+        player.began = player.actor.thread.position();
+    }
+
+    /// Something is about to be done at a place.
+    fn does(&mut self, player: usize, place: usize, does: Does) {
+        let others = self.last.iter().filter(|((other, at, earlier), _)| {
+            *other != player && *at == place && does.conflicts_with(*earlier)
+        });
+        let others: Vec<Node> = others.map(|(_, &node)| node).collect();
+        let own = self.node(player);
+        let is_new = |open: Node| {
+            let leads_here = others.iter().any(|&node| self.is_reached(node, open));
+            leads_here && !self.is_reached(own, open)
+        };
+        let is_news = self.open_regions(player).any(is_new);
+        if is_news && !self.players[player].in_region {
+            self.begin_node(player);
+        }
+        let own = self.node(player);
+        self.edges
+            .extend(others.into_iter().map(|node| (node, own)));
+        self.last.insert((player, place, does), own);
+    }
+
+    fn plain(&mut self, player: usize, number: usize, write: bool) {
+        let address = variable(number);
+        self.says(player, if write { "writes" } else { "reads" }, number);
+        self.does(player, number, if write { Does::Write } else { Does::Read });
+        let Player { actor, began, .. } = &self.players[player];
+        actor.plain(address, 8, write);
+        self.made.push(Made {
+            slot: actor.thread.slot.get(),
+            began: *began,
+            end: actor.thread.position(),
+            address,
+            write,
+        });
+    }
+
+    fn atomic(&mut self, player: usize, number: usize, write: bool) {
+        self.says(player, if write { "stores" } else { "loads" }, number);
+        self.does(player, number, if write { Does::Write } else { Does::Read });
+        let actor = &self.players[player].actor;
+        match write {
+            true => actor.store(variable(number), 1),
+            false => drop(actor.load(variable(number))),
+        }
+    }
+
+    fn lock(&mut self, player: usize, number: usize, shared: bool) {
+        let holders = self.holders.entry(number).or_default();
+        let place = variable(number);
+        let held = holders.iter().position(|(holder, _)| *holder == player);
+        let (does, kind) = match held.map(|at| holders.remove(at)) {
+            Some((_, true)) => (Does::ReleaseShared, Kind::ReleaseShared),
+            Some((_, false)) => (Does::Release, Kind::Release),
+            None if holders.iter().any(|(_, is_shared)| !(shared && *is_shared)) => return,
+            None => {
+                holders.push((player, shared));
+                match shared {
+                    true => (Does::AcquireShared, Kind::AcquireShared),
+                    false => (Does::Acquire, Kind::Acquire),
+                }
+            }
+        };
+        self.says(player, &format!("{kind:?}"), number);
+        self.does(player, number, does);
+        let thread = self.players[player].actor.thread;
+        match does {
+            Does::Acquire => drop(ownership::own(thread, place, 0, true)),
+            Does::AcquireShared => drop(ownership::own(thread, place, 0, false)),
+            _ => {}
+        }
+        thread.append_step(kind, place as u64, 3);
+    }
+
+    fn region(&mut self, player: usize) {
+        let Player {
+            actor, in_region, ..
+        } = &mut self.players[player];
+        *in_region = !*in_region;
+        actor.thread.set_region(u64::from(*in_region));
+        self.says(player, "is at the edge of a region", 0);
+        self.begin_node(player);
+    }
+
+    fn says(&mut self, player: usize, what: &str, number: usize) {
+        self.story.push(format!("{player} {what} {number}"));
+    }
+
+    fn step(&mut self) {
+        let player = thread_rng().gen_range(0..self.players.len());
+        let (number, flag) = (thread_rng().gen_range(0..3), thread_rng().gen_bool(0.4));
+        match thread_rng().gen_range(0..16) {
+            0..10 => self.plain(player, number, flag),
+            10 | 11 => self.atomic(player, 4 + number % 2, flag),
+            12 | 13 => self.lock(player, 6 + number % 2, !flag),
+            _ => self.region(player),
+        }
+    }
+
+    /// All threads end, and the logs say what they should.
+    fn ends(self, since: &HashMap<u32, u64>) {
+        for player in &self.players {
+            player.actor.thread.end();
+        }
+        let logs = Recorded::read(since);
+        for made in &self.made {
+            let log = &logs.logs[&made.slot];
+            let stands = log.iter().any(|record| {
+                (made.began..made.end).contains(&record.position)
+                    && record.stands_for(made.address, made.write, false)
+            });
+            let kind = if made.write { "write" } else { "read" };
+            let place = (made.address - MEMORY) / 8;
+            assert!(
+                stands,
+                "a {kind} of {place} before {:#x} of {} has no record since {:#x}; {:#?}",
+                made.end, made.slot, made.began, self.story
+            );
+        }
+    }
+}
+
+fn play(steps: usize) {
+    let since: HashMap<u32, u64> = (1..64)
+        .map(|slot| (slot, thread::position_of(slot)))
+        .collect();
+    shadow::reset(MEMORY, MEMORY_SIZE);
+    let mut game = Game::new(4);
+    (0..steps).for_each(|_| game.step());
+    game.ends(&since);
+}
+
+#[test]
+fn what_repeats_behind_a_conflict_is_logged_again() {
+    repeat_with(Logs::Transactions, 5000, || play(40));
+}
+
+/// Where nobody is in a region, nothing is: the only one has ended.
+#[test]
+fn what_repeats_where_no_region_is_left_is_not() {
+    repeat_with(Logs::Transactions, 1, || {
+        shadow::reset(MEMORY, MEMORY_SIZE);
+        let mut game = Game::new(2);
+        let read = |game: &mut Game, number| {
+            let before = game.players[1].actor.thread.position();
+            game.plain(1, number, false);
+            game.players[1].actor.thread.position() - before
+        };
+        game.region(0);
+        (8..16).for_each(|number| game.plain(0, number, true));
+        for number in 8..10 {
+            assert!(read(&mut game, number) > 0);
+            assert!(number == 8 || read(&mut game, 8) > 0);
+            assert_eq!(read(&mut game, 8), 0);
+        }
+        game.region(0);
+        for number in 10..16 {
+            assert!(read(&mut game, number) > 0);
+            if number == 10 {
+                // There may be an edge to the end of the region.
+                read(&mut game, 8);
+            }
+            assert_eq!(read(&mut game, 8), 0);
+        }
+        for player in &game.players {
+            player.actor.thread.end();
+        }
+    });
+}

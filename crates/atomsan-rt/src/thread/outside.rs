@@ -1,0 +1,79 @@
+//! Stretches outside of regions, where each access is a transaction of its own.
+//!
+//! # Why an edge is not enough
+//!
+//! What a thread does there is one transaction only as long as nothing new comes in. Say that it reads `y`, then `x`, which depends
+//! on an open transaction `f`, and then `y` again. If `f` writes to `y` next, the two are in a cycle, by the second read
+//! only: so another [stretch](super::stretch) must begin with `x`. An edge begins one. But a thread that is after `f` already writes
+//! none, and it need not be so by a conflict: perhaps both are readers of one lock, or have read one variable, or use neighbours in a
+//! granule. Such an order begins a stretch too early, and then the conflict none.
+//!
+//! So outside of regions a stretch begins with whatever may be in conflict with another thread, edge or not: with a granule that
+//! is taken, with the first write to one that was shared, and with the first read of one without an owner
+//! ([`crate::ownership`]). In a region all accesses are one transaction, and what repeats adds no edge. The engines' tests have this
+//! as a property of random traces (`stretches.rs`), and the tests of the kernel compare it with the logs.
+//!
+//! # When it does not matter
+//!
+//! Edges that close a cycle lead to an open region, so the cycle has left it before: some edge leads out of the transaction
+//! that a thread is in now. That is rare. For each slot there is the number of the last transaction that an edge leads out of,
+//! and while no thread is in a region in such a one, nothing has to begin.
+//!
+//! The number is there before the edge is counted and written, and the edge is written before anything changes hands. So who depends on
+//! a transaction sees that it was left. A thread that has found nothing needs to look again when there are
+//! more edges: numbers of transactions only grow.
+
+use super::rewind::edges;
+use super::{HIGHEST, Thread};
+use crate::format::{LOW, SLOTS};
+use crate::regions;
+use crate::sync::AtomicU64;
+use core::sync::atomic::Ordering;
+
+/// So many threads are not looked at each time: some of them may be in a region.
+const MANY: usize = 64;
+
+/// For each slot, the last transaction that an edge leads out of.
+static LEFT: [AtomicU64; SLOTS + 1] = [const { AtomicU64::new(0) }; SLOTS + 1];
+
+/// An edge is going to be counted that leads out of a transaction of a slot.
+pub(crate) fn leaves(slot: u32, clock: u64) {
+    if let Some(left) = LEFT.get(slot as usize)
+        && left.load(Ordering::Relaxed) < clock
+    {
+        left.fetch_max(clock, Ordering::Release);
+    }
+}
+
+impl Thread {
+    /// Whether a stretch has to begin with what may be in conflict with others.
+    #[inline(always)]
+    pub(crate) fn minds_others(&self) -> bool {
+        self.is_outside() && self.tabled.get() && !self.silent.get() && self.may_be_in_cycle()
+    }
+
+    /// What follows may be in conflict with others.
+    pub(crate) fn meets_others(&self) {
+        if self.minds_others() {
+            self.start_stretch_anew();
+        }
+    }
+
+    /// Whether another thread is in a region, in a transaction that an edge leads out of.
+    fn may_be_in_cycle(&self) -> bool {
+        let edges = edges();
+        if self.calm.get() == edges + 1 {
+            return false;
+        }
+        let highest = HIGHEST.load(Ordering::Acquire).min(SLOTS);
+        let own = self.slot.get() as usize;
+        let was_left = |slot: usize| {
+            let clock = regions::clock(slot as u32);
+            clock >> 48 != 0 && LEFT[slot].load(Ordering::Acquire) >= clock & LOW
+        };
+        let others = 1..=highest;
+        let may_be = highest > MANY || others.into_iter().any(|slot| slot != own && was_left(slot));
+        self.calm.set(if may_be { 0 } else { edges + 1 });
+        may_be
+    }
+}
