@@ -147,8 +147,8 @@ struct Thread {
     entering: Vec<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
-    /// How many things it initialises that are initialised once.
-    initialising: u32,
+    /// The guards of what it initialises that is initialised once, and how many calls it was in then.
+    initialising: Vec<(u64, usize)>,
     /// A lock that it has as soon as it does anything else.
     acquiring: Option<(u64, SiteId, Change)>,
     /// Nothing has happened since it was said that the thread waits.

@@ -35,7 +35,7 @@
 //! A library of synchronisation may call the user's code back while it holds a lock of its own, which is hidden with
 //! the rest of it. What is done there is done under that lock.
 
-use super::{Call, Event, Inlined, Node, Op, Place, ROOT, Translator};
+use super::{Call, Event, Inlined, Node, Op, Place, ROOT, Thread, Translator};
 use crate::file::Record;
 use crate::format::FRAME_UNIT;
 use crate::models::{self, Family};
@@ -385,6 +385,12 @@ impl Translator {
             return self.leave_inlined(slot, inlined, 0);
         }
         self.leave_inlined(slot, call.inlined, 0);
+        let Thread {
+            stack,
+            initialising,
+            ..
+        } = &mut self.threads[slot];
+        while (initialising.pop_if(|&mut (_, calls)| calls > stack.len())).is_some() {}
         if call.called_back {
             self.return_to_caller(slot);
         }
