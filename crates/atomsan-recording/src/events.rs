@@ -95,6 +95,8 @@ struct Place {
     /// Whether it is in a function that calls back under a lock of its own
     /// ([`calls_back`](crate::models::calls_back)).
     calls_back: bool,
+    /// Whether it is in a function that runs a task under a guard of its own ([`runs_task`](crate::models::runs_task)).
+    runs_task: bool,
     /// Whether it is in a function that the user's code has called to take what is there
     /// ([`takes`](crate::models::takes)).
     takes: bool,

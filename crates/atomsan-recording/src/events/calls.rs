@@ -97,6 +97,7 @@ impl Translator {
         let calls_back = below
             .iter()
             .any(|frame| models::calls_back(&frame.function));
+        let runs_task = below.iter().any(|frame| models::runs_task(&frame.function));
         // The outermost function decides: a table that takes something has its own reasons.
         let takes = below
             .last()
@@ -114,6 +115,7 @@ impl Translator {
                 scopes,
                 attempts,
                 calls_back,
+                runs_task,
                 takes,
                 precompiled,
             },
@@ -145,6 +147,7 @@ impl Translator {
                     scopes: scopes || caller.scopes,
                     attempts: attempts || caller.attempts,
                     calls_back: calls_back || caller.calls_back,
+                    runs_task: runs_task || caller.runs_task,
                     takes: caller.takes || by_users && takes,
                     precompiled,
                 }

@@ -19,6 +19,9 @@
 //! take it for a conflict; the accesses of an initialiser are left out. An initialiser is over when its guard is released,
 //! or the function has been left in which it was taken: an exception says nothing. Where the beginning of an
 //! initialiser is not in what is read of a log, the snapshot says that the thread is in one.
+//!
+//! The futures of libstdc++ run their tasks under a guard too, which nobody waits at for what the task does. So a task is
+//! no initialiser, and the guard means nothing ([`models::runs_task`](crate::models::runs_task)).
 
 use super::{Place, TOUCHED, Thread, Translator};
 use crate::file::Record;
@@ -63,7 +66,12 @@ impl Translator {
                 return self.find_back(slot);
             }
             Kind::Unnamed => return self.unnamed(slot, record.subject),
-            Kind::Initialising => return self.initialise(slot, record.subject),
+            Kind::Initialising => {
+                if !self.place(chain, record.pc()).runs_task {
+                    self.initialise(slot, record.subject);
+                }
+                return;
+            }
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             Kind::Member => return self.member(slot, record),
@@ -198,6 +206,9 @@ impl Translator {
             if family.is_none() {
                 self.split(slot, site);
             }
+            return;
+        }
+        if record.detail() == GUARD && place.runs_task {
             return;
         }
         if record.detail() == GUARD {

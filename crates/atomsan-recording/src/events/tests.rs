@@ -221,9 +221,13 @@ fn what_is_forgotten_is_a_barrier() {
 /// all the same, until it is over.
 #[test]
 fn a_part_that_is_in_an_initialiser() {
-    let places: [(u64, &str, &[&str]); 2] = [
+    const SETS: &str =
+        "std::__future_base::_State_baseV2::_M_set_result(std::function<int ()>, bool)";
+    let places: [(u64, &str, &[&str]); 4] = [
         (1, "/home/user/main.c", &["main"]),
         (2, "/home/user/main.c", &["make"]),
+        (3, "/usr/include/c++/12/future", &[SETS]),
+        (4, "/usr/include/c++/12/mutex", &["std::call_once"]),
     ];
     let word = |kind, subject, pc| [first_word(kind, 8, subject), second_word(0, pc)];
     let store = |value| [&word(Kind::AtomicStore, 0x1000, 2)[..], &[value]].concat();
@@ -255,15 +259,15 @@ fn a_part_that_is_in_an_initialiser() {
     };
     let (main, make) = (word(Kind::Enter, 9, 1), word(Kind::Enter, 1, 2));
     let initialising = [first_word(Kind::Initialising, 0, 0x2000), second_word(0, 1)];
-    let (once, twice) = (store(1), [store(1), store(2)].concat());
+    let (one, twice) = (store(1), [store(1), store(2)].concat());
     assert_eq!(writes(&[&main, &make], &[&twice]).len(), 2);
     assert_eq!(writes(&[&main, &initialising, &make], &[&twice]), []);
     let is_over = [first_word(Kind::Release, 0, 0x2000), second_word(GUARD, 1)];
     let leaves = word(Kind::Exit, 0, 0);
-    let records: [&[u64]; 4] = [&once, &leaves, &is_over, &once];
+    let records: [&[u64]; 4] = [&one, &leaves, &is_over, &one];
     assert_eq!(writes(&[&main, &initialising, &make], &records).len(), 1);
     // An exception leaves the function that has begun it.
-    let records: [&[u64]; 4] = [&once, &leaves, &leaves, &once];
+    let records: [&[u64]; 4] = [&one, &leaves, &leaves, &one];
     assert_eq!(writes(&[&main, &initialising, &make], &records).len(), 1);
     // Another one is over.
     let other = [first_word(Kind::Release, 0, 0x3000), second_word(GUARD, 1)];
@@ -271,4 +275,16 @@ fn a_part_that_is_in_an_initialiser() {
         writes(&[&main, &initialising], &[&other, &make, &twice]),
         []
     );
+    // A future keeps its result by such a guard, and what its task does is checked like anything else.
+    let (sets, once) = (word(Kind::Enter, 9, 3), word(Kind::Enter, 3, 4));
+    let keeping = |kind, detail| [first_word(kind, 0, 0x2000), second_word(detail, 4)];
+    let task = word(Kind::Enter, 4, 2);
+    let kept = keeping(Kind::Initialising, 0);
+    assert_eq!(writes(&[&sets, &once, &kept, &task], &[&twice]).len(), 2);
+    let kept = keeping(Kind::Acquire, GUARD);
+    assert_eq!(writes(&[&sets, &once], &[&kept, &task, &twice]).len(), 2);
+    // It may initialise something.
+    let made = [first_word(Kind::Acquire, 0, 0x3000), second_word(GUARD, 2)];
+    let records: [&[u64]; 4] = [&kept, &task, &made, &twice];
+    assert_eq!(writes(&[&sets, &once], &records), []);
 }
