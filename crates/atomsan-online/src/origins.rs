@@ -121,7 +121,7 @@ pub(crate) fn of_stack(
     let stack = walk.stack();
     let is_there = addresses.iter().any(|address| stack.contains(address));
     Ok(is_there.then(|| Origin {
-        snapshot: walk.snapshot(usize::MAX),
+        snapshot: walk.snapshot(),
         record: Vec::new(),
     }))
 }

@@ -1,7 +1,8 @@
 //! The parts of logs that belong to the transactions of a component: a walk through the chunks of a slot, and
 //! what it finds.
 //!
-//! Each transaction is a part that stands by itself: a snapshot of its thread, and its records. What conflicts
+//! Each transaction is a part that stands by itself: a snapshot of its thread, and its records. The snapshot says all that
+//! the thread is in the middle of and that changes the meaning of what it does: its calls, and what it initialises. What conflicts
 //! with nothing in the component is left out on the way ([`Uses`]), and a part goes on behind
 //! such a gap, because no call is left out that it is in. A call in which nothing is left goes too. Of a
 //! transaction without any conflict there are only the edges: others are in order because of them.
@@ -9,7 +10,7 @@
 use crate::live::{ChunkAt, Live};
 use crate::uses::{self, Uses};
 use atomsan_recording::file::{Piece, Record};
-use atomsan_recording::format::{Kind, first_word};
+use atomsan_recording::format::{GUARD, Kind, LOW, first_word, second_word};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::RangeInclusive;
@@ -129,16 +130,23 @@ impl Stretch {
 fn skipped(words: &[u64], mut at: usize) -> usize {
     while let Some(&first) = words.get(at)
         && let Some(kind) = Kind::from_number((first >> 56) as u8)
-        && !matches!(
-            kind,
-            Kind::Transaction
-                | Kind::Enter
-                | Kind::Exit
-                | Kind::Unnamed
-                | Kind::ThreadStart
-                | Kind::Continue
-        )
     {
+        let is_wanted = match kind {
+            Kind::Transaction
+            | Kind::Enter
+            | Kind::Exit
+            | Kind::Unnamed
+            | Kind::ThreadStart
+            | Kind::Continue => true,
+            Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared => {
+                let second = words.get(at + 1);
+                second.is_some_and(|second| (second >> 48) as u16 == GUARD)
+            }
+            _ => false,
+        };
+        if is_wanted {
+            break;
+        }
         at += kind.words();
     }
     at.min(words.len())
@@ -151,9 +159,11 @@ pub(crate) struct Walk {
     stretches: Vec<Stretch>,
     /// Those that the current transaction is in.
     active: Vec<usize>,
-    /// The functions that the thread is in, and its name: what a snapshot is made of.
+    /// The thread's name, the functions that it is in, and what it initialises that is initialised once, with how many
+    /// functions are around that: what a snapshot is made of.
     thread: [u64; 4],
     frames: Vec<[u64; 2]>,
+    initialising: Vec<(usize, [u64; 2])>,
     /// Whether the last chunk was walked through, so that the thread is known.
     goes_on: bool,
     /// How many transactions have been entered so far.
@@ -168,6 +178,7 @@ impl Walk {
             active: Vec::new(),
             thread: [0; 4],
             frames: Vec::new(),
+            initialising: Vec::new(),
             goes_on: false,
             transaction: 0,
         }
@@ -228,6 +239,7 @@ impl Walk {
     /// Starts with a snapshot.
     pub(crate) fn start(&mut self, snapshot: &[u64]) {
         self.frames.clear();
+        self.initialising.clear();
         let mut at = 0;
         while let Some(record) = Record::parse(&snapshot[at..], 0) {
             let len = record.kind.words();
@@ -236,12 +248,17 @@ impl Walk {
         }
     }
 
-    /// The thread, and the innermost calls that it is in.
-    pub(crate) fn snapshot(&self, calls: usize) -> Vec<u64> {
+    /// The thread, the calls that it is in, and what it initialises in each.
+    pub(crate) fn snapshot(&self) -> Vec<u64> {
         let mut snapshot = Vec::new();
         if self.thread[0] != 0 {
-            let from = self.frames.len().saturating_sub(calls);
             snapshot.extend(self.thread);
+            let mut from = 0;
+            for &(depth, words) in &self.initialising {
+                snapshot.extend(self.frames[from..depth].iter().flatten());
+                snapshot.extend(words);
+                from = depth;
+            }
             snapshot.extend(self.frames[from..].iter().flatten());
         }
         snapshot
@@ -253,7 +270,7 @@ impl Walk {
         low..low.saturating_add(size)
     }
 
-    /// What a record says of the calls that the thread is in.
+    /// What a record says of the calls that the thread is in, and of what it initialises.
     pub(crate) fn follow(&mut self, record: &Record, words: &[u64]) {
         match record.kind {
             Kind::Enter => self.frames.push([words[0], words[1]]),
@@ -263,20 +280,38 @@ impl Walk {
                 let unknown = [first_word(Kind::Enter, 0, 0), 0];
                 self.frames.resize(frames, unknown);
             }
-            Kind::Exit => {
-                self.frames.pop();
+            Kind::Exit => self.leave(1),
+            Kind::Transaction => self.leave(record.second),
+            Kind::Initialising => self
+                .initialising
+                .push((self.frames.len(), [words[0], words[1]])),
+            Kind::Acquire | Kind::AcquireShared if record.detail() == GUARD => {
+                let first = first_word(Kind::Initialising, 0, record.subject);
+                let second = second_word(0, record.pc());
+                self.initialising.push((self.frames.len(), [first, second]));
             }
-            Kind::Transaction => {
-                let left = record.second.min(self.frames.len() as u64) as usize;
-                self.frames.truncate(self.frames.len() - left);
+            Kind::Release | Kind::ReleaseShared if record.detail() == GUARD => {
+                let is_this = |&(_, [first, _]): &(usize, [u64; 2])| first & LOW == record.subject;
+                if let Some(at) = self.initialising.iter().rposition(is_this) {
+                    self.initialising.truncate(at);
+                }
             }
             Kind::ThreadStart | Kind::Continue => {
                 self.frames.clear();
+                self.initialising.clear();
                 self.thread.copy_from_slice(&words[..4]);
                 self.thread[0] = first_word(Kind::Continue, 0, record.subject);
             }
             _ => {}
         }
+    }
+
+    /// So many functions are left, and with them what is initialised in them: an exception does not say so.
+    fn leave(&mut self, functions: u64) {
+        let left = functions.min(self.frames.len() as u64) as usize;
+        let depth = self.frames.len() - left;
+        self.frames.truncate(depth);
+        while (self.initialising.pop_if(|(around, _)| *around > depth)).is_some() {}
     }
 
     /// Walks through the chunks of the log, and visits the records that belong to a component.
@@ -376,7 +411,7 @@ impl Walk {
                     previous: last.unwrap_or(0),
                     // What goes on needs none: no call is left out that it is in.
                     snapshot: match last {
-                        None => self.snapshot(usize::MAX),
+                        None => self.snapshot(),
                         Some(_) => Vec::new(),
                     },
                     words: Vec::new(),
@@ -388,6 +423,69 @@ impl Walk {
                 stretch.last = Some(record.position);
             }
             parts[open].words.extend_from_slice(words);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Follows a record.
+    fn follow(walk: &mut Walk, words: &[u64]) {
+        walk.follow(&Record::parse(words, 8).unwrap(), words);
+    }
+
+    fn enter(function: u64) -> [u64; 2] {
+        [first_word(Kind::Enter, 0, 0), function]
+    }
+
+    fn guard(kind: Kind, guard: u64) -> [u64; 2] {
+        [first_word(kind, 0, guard), second_word(GUARD, 7)]
+    }
+
+    fn initialising(guard: u64) -> [u64; 2] {
+        [first_word(Kind::Initialising, 0, guard), second_word(0, 7)]
+    }
+
+    #[test]
+    fn a_snapshot_says_what_is_being_initialised() {
+        let thread = [first_word(Kind::Continue, 0, 3), 0, 0x1000, 0x100];
+        let snapshot = [
+            &thread[..],
+            &enter(1),
+            &initialising(0x10),
+            &enter(2),
+            &initialising(0x20),
+        ];
+        let mut walk = Walk::new(1, Vec::new());
+        walk.start(&snapshot.concat());
+        assert_eq!(walk.snapshot(), snapshot.concat());
+        // Who finds something initialised is not initialising it.
+        follow(&mut walk, &guard(Kind::AcquireShared, 0x30));
+        follow(&mut walk, &guard(Kind::ReleaseShared, 0x30));
+        assert_eq!(walk.snapshot(), snapshot.concat());
+        follow(&mut walk, &guard(Kind::Release, 0x20));
+        assert_eq!(walk.snapshot(), snapshot[..4].concat());
+        follow(&mut walk, &guard(Kind::Acquire, 0x40));
+        let now = [&snapshot[..4].concat()[..], &initialising(0x40)].concat();
+        assert_eq!(walk.snapshot(), now);
+        // An exception leaves it.
+        follow(&mut walk, &[first_word(Kind::Exit, 0, 0), 0]);
+        assert_eq!(walk.snapshot(), snapshot[..3].concat());
+        follow(&mut walk, &[first_word(Kind::Transaction, 0, 9), 1]);
+        assert_eq!(walk.snapshot(), thread);
+    }
+
+    #[test]
+    fn guards_are_not_skipped() {
+        let lock = |kind| [first_word(kind, 0, 0x10), second_word(0, 7)];
+        let load = [first_word(Kind::AtomicLoad, 8, 0x10), second_word(0, 7), 1];
+        let plain = [&lock(Kind::Acquire)[..], &load, &lock(Kind::Release)].concat();
+        assert_eq!(skipped(&plain, 0), plain.len());
+        for kind in [Kind::Acquire, Kind::ReleaseShared] {
+            let words = [&plain[..], &guard(kind, 0x10)].concat();
+            assert_eq!(skipped(&words, 0), plain.len());
         }
     }
 }

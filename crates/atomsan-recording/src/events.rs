@@ -95,6 +95,8 @@ struct Place {
     /// Whether it is in a function that calls back under a lock of its own
     /// ([`calls_back`](crate::models::calls_back)).
     calls_back: bool,
+    /// Whether it is in a function that runs a task under a guard of its own ([`runs_task`](crate::models::runs_task)).
+    runs_task: bool,
     /// Whether it is in a function that the user's code has called to take what is there
     /// ([`takes`](crate::models::takes)).
     takes: bool,
@@ -147,8 +149,8 @@ struct Thread {
     entering: Vec<Event>,
     /// Locks held together with others, and how often.
     shared: Vec<LockId>,
-    /// How many things it initialises that are initialised once.
-    initialising: u32,
+    /// The guards of what it initialises that is initialised once, and how many calls it was in then.
+    initialising: Vec<(u64, usize)>,
     /// A lock that it has as soon as it does anything else.
     acquiring: Option<(u64, SiteId, Change)>,
     /// Nothing has happened since it was said that the thread waits.

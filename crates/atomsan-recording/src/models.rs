@@ -336,6 +336,16 @@ pub fn calls_back(function: &str) -> bool {
     })
 }
 
+/// Whether a function runs a task of the user's under a guard of its own, which is there so that no result is set twice. The
+/// task is no initialiser: it is all that a thread does, and others do the same meanwhile.
+pub fn runs_task(function: &str) -> bool {
+    const OF_FUTURES: [&str; 2] = [
+        "std::__future_base::_State_baseV2::_M_set_result",
+        "std::__future_base::_State_baseV2::_M_set_delayed_result",
+    ];
+    OF_FUTURES.contains(&path(function))
+}
+
 /// The family that a function belongs to, if it is synchronisation.
 pub fn family(function: &str) -> Option<Family> {
     let path = path(function);

@@ -23,8 +23,8 @@
 //! While nobody follows, the oldest chunk is used again: its history is gone. Chunks in which a thread has met nobody are
 //! in a ring of their own ([`ALONE_RING`]), and the oldest one is taken from the fuller ring: a thread that has much to
 //! do alone takes no more than half of the room from what others did with each other. Each chunk starts
-//! with a *snapshot* ([`Kind::Continue`]): whose log this is, which functions the thread is in, and what it is after. It
-//! is there for a reader that has lost what came before, and is no part of the log.
+//! with a *snapshot* ([`Kind::Continue`]): whose log this is, which functions the thread is in, what it initialises there,
+//! and what it is after. It is there for a reader that has lost what came before, and is no part of the log.
 //!
 //! A *follower* is a process of ours that reads the logs while they are written
 //! ([`header::FOLLOWED`]). It gives chunks back that it has read, in the ring of [`RETURNED_RING`],
@@ -424,6 +424,9 @@ kinds! {
     /// In a log of edges: what stands before it, from [`Kind::Continue`] on, are calls that have the number in
     /// the second word.
     Calls = 43, 2;
+    /// In a snapshot, behind the function that it happens in: what the subject guards is being initialised, and has been
+    /// since before ([`GUARD`]). Second word: the program counter.
+    Initialising = 44, 2;
 }
 
 /// Detail of an [`Kind::AtomicRmw`] that was a compare-exchange.

@@ -50,6 +50,11 @@ pub(crate) fn guarded(kinds: &[Kind], guard: usize, pc: u64) {
         ownership::own(thread, guard, 0, true);
         for &kind in kinds {
             thread.append([first_word(kind, 0, guard as u64), second_word(GUARD, pc)]);
+            if matches!(kind, Kind::Acquire | Kind::AcquireShared) {
+                thread.initialises(guard as u64, pc);
+            } else {
+                thread.has_initialised(guard as u64);
+            }
         }
         thread.next_epoch();
     });

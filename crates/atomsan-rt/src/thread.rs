@@ -7,7 +7,7 @@
 //! starts after it.
 //!
 //! Its calls are in [`frames`], what it writes in [`append`], what it writes over in [`rewind`], and
-//! what it orders itself after in [`after`]; where its memory comes from in [`origins`]; when it should let others run, in [`turns`].
+//! what it orders itself after in [`after`]; what it initialises in [`initialising`]; where its memory comes from in [`origins`]; when it should let others run, in [`turns`].
 //!
 //! # Epochs
 //!
@@ -29,6 +29,7 @@ mod filter;
 mod frames;
 mod handed;
 mod hidden;
+mod initialising;
 mod origins;
 mod outside;
 mod rewind;
@@ -57,7 +58,7 @@ const FRAMES: usize = 1 << 20;
 const FORK_FRAMES: usize = 64;
 /// How many of the outermost and of the innermost functions a snapshot names.
 const SNAPSHOT: usize = 128;
-// Functions and edges have two words each.
+// Functions and edges have two words each, and so has what is being initialised.
 const _: () = assert!(1024 + 16 * (2 * SNAPSHOT + SNAPSHOT_EDGES) < recording::PIECE);
 /// Where a thread says whether it is busy.
 pub(crate) const BUSY: usize = core::mem::offset_of!(Thread, busy);
@@ -202,9 +203,11 @@ pub(crate) struct Thread {
     hidden: hidden::Places,
     /// The position at which the log may start again.
     due: Cell<u64>,
+    /// What it initialises that is initialised once.
+    initialising: initialising::Initialising,
     /// The first frames do not lie where the thread's first fields do, in the lower bits of their addresses (see
     /// [`crate::shadow`]).
-    aside: [u64; 1600 / 8],
+    aside: [u64; (1600 - size_of::<initialising::Initialising>()) / 8],
     /// What the first frame is compared with.
     bottom: Cell<Frame>,
     frames: [Cell<Frame>; FRAMES],
@@ -406,6 +409,7 @@ impl Thread {
         });
         self.top.set(self.base());
         self.excess.set(0);
+        self.initialising.clear();
         self.forget_logged();
         self.busy.set(false);
         self.skips.set(false);

@@ -35,7 +35,7 @@
 //! A library of synchronisation may call the user's code back while it holds a lock of its own, which is hidden with
 //! the rest of it. What is done there is done under that lock.
 
-use super::{Call, Event, Inlined, Node, Op, Place, ROOT, Translator};
+use super::{Call, Event, Inlined, Node, Op, Place, ROOT, Thread, Translator};
 use crate::file::Record;
 use crate::format::FRAME_UNIT;
 use crate::models::{self, Family};
@@ -97,6 +97,7 @@ impl Translator {
         let calls_back = below
             .iter()
             .any(|frame| models::calls_back(&frame.function));
+        let runs_task = below.iter().any(|frame| models::runs_task(&frame.function));
         // The outermost function decides: a table that takes something has its own reasons.
         let takes = below
             .last()
@@ -114,6 +115,7 @@ impl Translator {
                 scopes,
                 attempts,
                 calls_back,
+                runs_task,
                 takes,
                 precompiled,
             },
@@ -145,6 +147,7 @@ impl Translator {
                     scopes: scopes || caller.scopes,
                     attempts: attempts || caller.attempts,
                     calls_back: calls_back || caller.calls_back,
+                    runs_task: runs_task || caller.runs_task,
                     takes: caller.takes || by_users && takes,
                     precompiled,
                 }
@@ -385,6 +388,12 @@ impl Translator {
             return self.leave_inlined(slot, inlined, 0);
         }
         self.leave_inlined(slot, call.inlined, 0);
+        let Thread {
+            stack,
+            initialising,
+            ..
+        } = &mut self.threads[slot];
+        while (initialising.pop_if(|&mut (_, calls)| calls > stack.len())).is_some() {}
         if call.called_back {
             self.return_to_caller(slot);
         }

@@ -16,7 +16,12 @@
 //!
 //! The initialisation of a C++ static, of a Rust `OnceLock`, by `pthread_once`, is before every use
 //! in every schedule. No event says that, so that engines which look at other schedules would
-//! take it for a conflict; the accesses of an initialiser are left out.
+//! take it for a conflict; the accesses of an initialiser are left out. An initialiser is over when its guard is released,
+//! or the function has been left in which it was taken: an exception says nothing. Where the beginning of an
+//! initialiser is not in what is read of a log, the snapshot says that the thread is in one.
+//!
+//! The futures of libstdc++ run their tasks under a guard too, which nobody waits at for what the task does. So a task is
+//! no initialiser, and the guard means nothing ([`models::runs_task`](crate::models::runs_task)).
 
 use super::{Place, TOUCHED, Thread, Translator};
 use crate::file::Record;
@@ -61,6 +66,12 @@ impl Translator {
                 return self.find_back(slot);
             }
             Kind::Unnamed => return self.unnamed(slot, record.subject),
+            Kind::Initialising => {
+                if !self.place(chain, record.pc()).runs_task {
+                    self.initialise(slot, record.subject);
+                }
+                return;
+            }
             Kind::ThreadStart | Kind::Continue | Kind::ThreadEnd | Kind::Edge => return,
             Kind::Alloc | Kind::Free => return self.memory(slot, record),
             Kind::Member => return self.member(slot, record),
@@ -157,7 +168,7 @@ impl Translator {
             }
             _ if self.cells.atomics().is_harmless(record.position) => return,
             // Nobody can get in between, in any schedule: all others wait.
-            _ if self.threads[slot].initialising > 0 => return,
+            _ if !self.threads[slot].initialising.is_empty() => return,
             _ => {}
         }
         if let Some(change) = self.cells.atomics().own_lock(record) {
@@ -197,13 +208,14 @@ impl Translator {
             }
             return;
         }
+        if record.detail() == GUARD && place.runs_task {
+            return;
+        }
         if record.detail() == GUARD {
-            self.guards.insert(record.subject);
-            let initialising = &mut self.threads[slot].initialising;
-            *initialising = match record.kind {
-                Kind::Acquire | Kind::AcquireShared => *initialising + 1,
-                _ => initialising.saturating_sub(1),
-            };
+            match record.kind {
+                Kind::Acquire | Kind::AcquireShared => self.initialise(slot, record.subject),
+                _ => self.end_initialising(slot, record.subject),
+            }
         }
         let locks = matches!(
             record.kind,
@@ -274,6 +286,22 @@ impl Translator {
             _ => return,
         };
         self.emit(slot, site, op);
+    }
+
+    /// A thread initialises what has this guard.
+    fn initialise(&mut self, slot: usize, guard: u64) {
+        self.guards.insert(guard);
+        let thread = &mut self.threads[slot];
+        thread.initialising.push((guard, thread.stack.len()));
+    }
+
+    /// What has this guard is initialised.
+    fn end_initialising(&mut self, slot: usize, guard: u64) {
+        self.guards.insert(guard);
+        let initialising = &mut self.threads[slot].initialising;
+        if let Some(at) = initialising.iter().rposition(|&(open, _)| open == guard) {
+            initialising.truncate(at);
+        }
     }
 
     /// An atomic operation in a function of a lock that is known by its name.

@@ -4,7 +4,8 @@ use super::Translator;
 use crate::Options;
 use crate::cells::Cells;
 use crate::file::tests::Builder;
-use crate::format::{ADDED, Kind, first_word, second_word};
+use crate::file::{Piece, Recording};
+use crate::format::{ADDED, GUARD, Kind, first_word, second_word};
 use crate::order::Order;
 use crate::symbols::Symbols;
 use atomsan_trace::{LockId, Op, ThreadId, VarId};
@@ -214,4 +215,76 @@ fn what_is_forgotten_is_a_barrier() {
         (2, Op::Read(x)),
     ];
     assert_eq!(said, expected);
+}
+
+/// Of a thread that is in an initialiser, a part is replayed that has not seen it begin: what it does there is left out
+/// all the same, until it is over.
+#[test]
+fn a_part_that_is_in_an_initialiser() {
+    const SETS: &str =
+        "std::__future_base::_State_baseV2::_M_set_result(std::function<int ()>, bool)";
+    let places: [(u64, &str, &[&str]); 4] = [
+        (1, "/home/user/main.c", &["main"]),
+        (2, "/home/user/main.c", &["make"]),
+        (3, "/usr/include/c++/12/future", &[SETS]),
+        (4, "/usr/include/c++/12/mutex", &["std::call_once"]),
+    ];
+    let word = |kind, subject, pc| [first_word(kind, 8, subject), second_word(0, pc)];
+    let store = |value| [&word(Kind::AtomicStore, 0x1000, 2)[..], &[value]].concat();
+    let writes = |snapshot: &[&[u64]], records: &[&[u64]]| -> Vec<Op> {
+        let start = [first_word(Kind::Continue, 0, 1), 0, 0, 0];
+        let (snapshot, words) = ([&start[..], &snapshot.concat()].concat(), records.concat());
+        let other = [first_word(Kind::Continue, 0, 2), 0, 0, 0];
+        let other_words = [store(8), store(9)].concat();
+        let piece = |slot, snapshot, words, position| Piece {
+            slot,
+            position,
+            previous: 0,
+            snapshot,
+            words,
+        };
+        let pieces = [
+            piece(0, &snapshot, &words, 0x1000),
+            piece(1, &other, &other_words, 0x2000),
+        ];
+        let recording = Recording::of_pieces(pieces, "");
+        let symbols = Symbols::of_places(&places);
+        let mut translator = Translator::new(symbols, Cells::default(), Options::default());
+        let events = translator.replay(&recording).events;
+        let first = events.iter().filter(|event| event.thread == ThreadId(0));
+        let operations = first.map(|event| event.op);
+        operations
+            .filter(|op| matches!(op, Op::AtomicStore(_)))
+            .collect()
+    };
+    let (main, make) = (word(Kind::Enter, 9, 1), word(Kind::Enter, 1, 2));
+    let initialising = [first_word(Kind::Initialising, 0, 0x2000), second_word(0, 1)];
+    let (one, twice) = (store(1), [store(1), store(2)].concat());
+    assert_eq!(writes(&[&main, &make], &[&twice]).len(), 2);
+    assert_eq!(writes(&[&main, &initialising, &make], &[&twice]), []);
+    let is_over = [first_word(Kind::Release, 0, 0x2000), second_word(GUARD, 1)];
+    let leaves = word(Kind::Exit, 0, 0);
+    let records: [&[u64]; 4] = [&one, &leaves, &is_over, &one];
+    assert_eq!(writes(&[&main, &initialising, &make], &records).len(), 1);
+    // An exception leaves the function that has begun it.
+    let records: [&[u64]; 4] = [&one, &leaves, &leaves, &one];
+    assert_eq!(writes(&[&main, &initialising, &make], &records).len(), 1);
+    // Another one is over.
+    let other = [first_word(Kind::Release, 0, 0x3000), second_word(GUARD, 1)];
+    assert_eq!(
+        writes(&[&main, &initialising], &[&other, &make, &twice]),
+        []
+    );
+    // A future keeps its result by such a guard, and what its task does is checked like anything else.
+    let (sets, once) = (word(Kind::Enter, 9, 3), word(Kind::Enter, 3, 4));
+    let keeping = |kind, detail| [first_word(kind, 0, 0x2000), second_word(detail, 4)];
+    let task = word(Kind::Enter, 4, 2);
+    let kept = keeping(Kind::Initialising, 0);
+    assert_eq!(writes(&[&sets, &once, &kept, &task], &[&twice]).len(), 2);
+    let kept = keeping(Kind::Acquire, GUARD);
+    assert_eq!(writes(&[&sets, &once], &[&kept, &task, &twice]).len(), 2);
+    // It may initialise something.
+    let made = [first_word(Kind::Acquire, 0, 0x3000), second_word(GUARD, 2)];
+    let records: [&[u64]; 4] = [&kept, &task, &made, &twice];
+    assert_eq!(writes(&[&sets, &once], &records), []);
 }

@@ -1,8 +1,8 @@
 //! What a thread writes down: records into its log, after the entries of the functions they happen in,
 //! and edges between transactions into a log of their own.
 //!
-//! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, and of
-//! what the thread is after, so that the chunks before it can be forgotten.
+//! Each chunk of the [`Log`](crate::log::Log) starts with a snapshot of the calls that are in the log, of what is
+//! initialised in them, and of what the thread is after, so that the chunks before it can be forgotten.
 
 use super::{FORK_FRAMES, Frame, HIGHEST, SNAPSHOT, Thread};
 use crate::format::{Kind, LOW, SLOTS, SNAPSHOT_EDGES, entry, first_word, second_word};
@@ -290,19 +290,7 @@ impl Thread {
         let number = first_word(Kind::Continue, 0, self.number.get());
         write(&[number, 0, low as u64, (high - low) as u64]);
         let logged = (self.kept.get() - self.base()) / size_of::<Frame>();
-        let unnamed = logged.saturating_sub(2 * SNAPSHOT);
-        let (outer, inner) = self.frames[..logged].split_at(logged.min(SNAPSHOT));
-        for frame in outer {
-            let frame = frame.get();
-            write(&self.entered(frame));
-        }
-        if unnamed > 0 {
-            write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
-        }
-        for frame in &inner[unnamed..] {
-            let frame = frame.get();
-            write(&self.entered(frame));
-        }
+        self.write_functions(logged, &mut write);
         if self.left() > 0 {
             // That they have been left is what the chunk says first.
             write(&[first_word(Kind::Unnamed, 0, self.left() as u64), 0]);
@@ -318,5 +306,27 @@ impl Thread {
             }
         }
         at - start
+    }
+
+    /// Writes down the outermost of the functions that the thread is in, so many of them, and behind each what is
+    /// initialised there.
+    fn write_functions(&self, count: usize, write: &mut impl FnMut(&[u64])) {
+        let unnamed = count.saturating_sub(2 * SNAPSHOT);
+        let mut initialising = self.initialising_in(count).peekable();
+        let mut depth = 0;
+        loop {
+            while let Some((_, words)) = initialising.next_if(|&(at, _)| at <= depth) {
+                write(&words);
+            }
+            if depth == count {
+                return;
+            } else if depth == SNAPSHOT && unnamed > 0 {
+                write(&[first_word(Kind::Unnamed, 0, unnamed as u64), 0]);
+                depth += unnamed;
+            } else {
+                write(&self.entered(self.frames[depth].get()));
+                depth += 1;
+            }
+        }
     }
 }

@@ -125,6 +125,28 @@ fn the_same_functions_in_random_programs() {
     assert_eq!(online, BTreeSet::from(wrong));
 }
 
+/// What an initialiser does is not checked, however long ago it began.
+#[test]
+fn initialisers_that_are_longer_than_what_is_read() {
+    let out = tempfile::tempdir().unwrap();
+    let program = compile_with(out.path(), "online/initialiser", &[]);
+    for seed in 0..5 {
+        let seed = seed.to_string();
+        let said = run(
+            &program,
+            &[
+                "--online",
+                "--engine",
+                "doublechecker",
+                "--noise",
+                "--noise-seed",
+                &seed,
+            ],
+        );
+        assert_eq!(said.code, 0, "{}", said.stderr);
+    }
+}
+
 /// A violation that one quiet run may miss is found within 20 noisy ones.
 #[test]
 fn noise_finds_every_wrong_program() {
