@@ -4,7 +4,7 @@
 //! depends on nothing but the places of the call and of the function. What depends on the thread,
 //! which function is its entry point, the program knows by itself. Names are numbers to it.
 
-use crate::format::{answer, call, inlined};
+use crate::format::{answer, call, inlined, plain};
 use crate::models;
 use crate::symbols::{Frame, Symbols};
 use crate::whose::Options;
@@ -12,6 +12,7 @@ use atomsan_trace::Spec;
 use atomsan_trace::spec::Atomic;
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Answers for a process.
@@ -22,6 +23,8 @@ pub struct Answers {
     spec: Spec,
     not_atomic: HashSet<Rc<str>>,
     numbers: Numbers,
+    /// Return addresses at which nothing of the user's is inlined, as far as has been asked.
+    plain: Vec<Range<u64>>,
 }
 
 /// The numbers that names have for the program, from 1.
@@ -88,6 +91,7 @@ impl Answers {
             spec,
             not_atomic,
             numbers,
+            plain: Vec::new(),
         }
     }
 
@@ -206,7 +210,9 @@ impl Answers {
         }
         let functions = self.inlined(from);
         let mut names = 0;
-        if let Some(outermost) = functions.first() {
+        if function == call::PLACE && functions.is_empty() {
+            names = self.plain(from);
+        } else if let Some(outermost) = functions.first() {
             said |= answer::INLINED;
             names |= self.numbers.number(written_in(outermost)) << inlined::FAMILY;
             if is_closure(outermost) {
@@ -217,6 +223,21 @@ impl Answers {
             }
         }
         (said, names)
+    }
+
+    /// How far around a place nothing of the user's is inlined, as in `format::plain`.
+    fn plain(&mut self, place: u64) -> u64 {
+        let known = self.plain.iter().find(|plain| plain.contains(&place));
+        let plain = known.cloned().or_else(|| {
+            let is_users = |file: &str| self.options.is_in_users_file(file);
+            self.symbols.around(place, is_users)
+        });
+        let Some(plain) = plain else { return 0 };
+        if known.is_none() {
+            self.plain.push(plain.clone());
+        }
+        let distance = |from: u64, to: u64| u64::from(u32::try_from(to - from).unwrap_or(0));
+        distance(plain.start, place) << plain::BEFORE | distance(place, plain.end) << plain::AFTER
     }
 
     /// What is said of a function that is a region, with these bits; what has no number is none.

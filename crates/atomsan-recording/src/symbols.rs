@@ -4,6 +4,8 @@
 //! symbols. Each program counter is looked up once. A file that is gone or has no debug
 //! information costs names, not events.
 
+mod around;
+
 use crate::code::Code;
 use crate::file::Recording;
 use crate::names::Names;

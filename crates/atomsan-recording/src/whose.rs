@@ -72,7 +72,7 @@ impl Options {
     }
 
     /// Whether what is written in this file is the user's.
-    fn is_in_users_file(&self, file: &str) -> bool {
+    pub(crate) fn is_in_users_file(&self, file: &str) -> bool {
         // The standard library's files are named by where it was built.
         if file.is_empty() || file.starts_with("/rustc/") || file.starts_with("/rust/deps/") {
             return false;

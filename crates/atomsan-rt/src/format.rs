@@ -216,6 +216,14 @@ pub mod inlined {
     pub const UNSET: u32 = 48;
 }
 
+/// Where the same word of a place at which nothing of the user's is inlined has how far that goes on around it.
+pub mod plain {
+    /// So many bytes before the place.
+    pub const BEFORE: u32 = 0;
+    /// So many bytes from the place on, which do not include the last.
+    pub const AFTER: u32 = 32;
+}
+
 /// Where memory was allocated and locks were initialised, in a program whose logs are read only where there
 /// is a cycle: entries of four words, each at a place that its address and its kind tell. Who comes
 /// later to the same place takes it, so what is remembered is the last, and reading costs nothing

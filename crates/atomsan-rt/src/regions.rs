@@ -26,6 +26,7 @@
 //! call, as long as they are further down in the code, and ends with the first call that is not in
 //! it, or with the function that it is inlined into.
 
+mod plain;
 mod usual;
 
 pub(crate) use usual::Again;
@@ -103,6 +104,8 @@ pub(crate) struct Position {
     entry: Cell<Entry>,
     /// What was asked last.
     recent: Recent,
+    /// Where nothing is inlined.
+    plain: plain::Parts,
     /// The last places outside of regions where something happened and no region is inlined, each with
     /// what that depends on (see [`Position::passes`]).
     passed: [Cell<u64>; PASSED],
@@ -123,6 +126,7 @@ impl Position {
     /// Forgets what was asked, because another recording has started.
     pub(crate) fn forget_calls(&self) {
         self.recent.clear();
+        self.plain.clear();
         self.passed.iter().for_each(|place| place.set(0));
     }
 
@@ -267,7 +271,7 @@ impl Thread {
         if at.region.get() != 0 && at.inlined.get().0 == 0 {
             return;
         }
-        let answered = at.recent.ask(pc, PLACE);
+        let answered = self.ask_where(pc);
         let (index, said) = answered.unwrap_or((0, 0));
         let inlined = self.inlined_region(index, said, at.has_entry());
         if answered.is_some() && inlined.is_none() {

@@ -59,6 +59,12 @@ impl Thread {
         was_logged
     }
 
+    /// The function that the thread is in, with what is noted of it; 0 if it is in none.
+    pub(crate) fn innermost_function(&self) -> u64 {
+        // SAFETY: below the first frame is the bottom, which is like one.
+        unsafe { (*((self.top.get() - size_of::<Frame>()) as *const Frame)).function }
+    }
+
     /// How many frames there are.
     pub(super) fn depth(&self) -> usize {
         (self.top.get() - self.base()) / size_of::<Frame>()
