@@ -21,6 +21,9 @@ use core::sync::atomic::{AtomicU32, Ordering};
 const PATIENCE: u32 = 5_000;
 /// After so many steps, it rings again, and sees whether the follower is still there.
 const LOOK: u32 = 32;
+/// If it cannot be rung, it is waited for so many steps, which is half a second: it may be in another namespace, where
+/// nobody has that number, and look by itself.
+const PATIENCE_WITH_NOBODY: u32 = 1_000;
 /// For so many steps it only lets others run, which is all it takes if the follower gets this processor.
 const YIELDS: u32 = 2;
 /// It sleeps for so many microseconds then, and each time for so much more; the kernel adds some 50 to each.
@@ -148,10 +151,14 @@ fn ask(from: u64, function: u64, hash: u64) -> Option<(usize, u64)> {
             return None;
         }
     };
-    match recording::call(index, call::ANSWER).load(Ordering::Acquire) {
+    let answered = match recording::call(index, call::ANSWER).load(Ordering::Acquire) {
         0 => wait_for_answer(index),
         answer => Some((index, answer)),
+    };
+    if answered.is_none() {
+        recording::counter(header::UNASKED).fetch_add(1, Ordering::Relaxed);
     }
+    answered
 }
 
 /// Asks for a call that is not in the table; its index.
@@ -190,8 +197,7 @@ fn wait_for_answer(index: usize) -> Option<(usize, u64)> {
         if answer != 0 {
             return Some((index, answer));
         }
-        // In another namespace, nobody may have that number; so it is waited for in any case.
-        if turn.is_multiple_of(LOOK) && !recording::ring() && turn > 0 {
+        if turn.is_multiple_of(LOOK) && !recording::ring() && turn >= PATIENCE_WITH_NOBODY {
             break;
         }
         if turn < YIELDS {

@@ -106,7 +106,7 @@ impl Runs {
     /// Tells everything, and keeps it in `last`.
     pub(crate) fn conclude(self, args: &Args, last: &Path) -> anyhow::Result<Exit> {
         if let Some(path) = &args.flags.first_run {
-            return write_first_run(path, self.first_run, self.adds);
+            return write_first_run(path, self.first_run, self.adds, &self.seen.warnings);
         }
         if args.asks_for_yields() {
             return self.tell_yields(args, last);
@@ -311,7 +311,12 @@ fn destination(args: &Args) -> anyhow::Result<Output> {
 }
 
 /// Writes what first runs have found; `adds` to what is in the file.
-fn write_first_run(path: &Path, mut found: StaticInfo, adds: bool) -> anyhow::Result<Exit> {
+fn write_first_run(
+    path: &Path,
+    mut found: StaticInfo,
+    adds: bool,
+    warnings: &[String],
+) -> anyhow::Result<Exit> {
     let mut write = || -> anyhow::Result<()> {
         let mut file = std::fs::File::options()
             .create(true)
@@ -342,6 +347,9 @@ fn write_first_run(path: &Path, mut found: StaticInfo, adds: bool) -> anyhow::Re
         "atomsan: a first run: {}{unary} to check in a second run",
         counted(found.regions.len() as u64, "region", "s")
     );
+    for warning in warnings {
+        anstream::eprintln!("atomsan: {warning}");
+    }
     Ok(Exit::Clean)
 }
 

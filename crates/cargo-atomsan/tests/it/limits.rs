@@ -55,6 +55,24 @@ fn few_addresses_are_enough() {
     assert!(found, "not found in 8 runs");
 }
 
+/// A first run, which finds nothing by itself, says what it could not see.
+#[test]
+fn a_first_run_says_what_it_could_not_see() {
+    let directory = tempfile::tempdir().unwrap();
+    let program = wrong_program(&directory);
+    let file = directory.path().join("first");
+    let output = command()
+        .args(["run", "--first-run"])
+        .arg(&file)
+        .args(["--", "sh", "-c", "ulimit -v 2000000; exec \"$0\""])
+        .arg(&program)
+        .output()
+        .unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("a first run:"), "{said}");
+    assert!(said.contains("may have few addresses"), "{said}");
+}
+
 /// Where there is no room at all, the program runs as it would without us, and we say so.
 #[test]
 fn without_addresses_the_program_is_unharmed() {

@@ -102,9 +102,10 @@ fn a_program_that_cannot_ring() {
             let said = run.arg(format!("ATOMSAN_FOLLOWED={rung}")).arg(&program);
             String::from_utf8(said.output().unwrap().stderr).unwrap()
         };
-        run(&["--first-run", first]);
+        let said = run(&["--first-run", first]);
         let regions = std::fs::read_to_string(&file).unwrap();
-        assert!(regions.contains("region withdraw\n"), "{regions}");
+        assert!(regions.contains("region withdraw\n"), "{regions}{said}");
+        assert!(!said.contains("nobody answered"), "{said}");
         let said = run(&["--online", "--engine", "doublechecker"]);
         assert!(said.contains("`withdraw` is not atomic"), "{said}");
         assert!(!said.contains("nobody answered"), "{said}");
