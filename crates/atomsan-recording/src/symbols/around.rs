@@ -61,3 +61,62 @@ impl Module {
         last.map(|_| has_inlined)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[inline(always)]
+    fn inlined(at: &AtomicU64) {
+        at.store(
+            black_box(at.load(Ordering::SeqCst)) * 3 + 1,
+            Ordering::SeqCst,
+        );
+    }
+
+    #[inline(never)]
+    fn some(at: &AtomicU64) {
+        at.store(black_box(7), Ordering::SeqCst);
+        inlined(at);
+        at.store(black_box(9), Ordering::SeqCst);
+    }
+
+    #[inline(never)]
+    fn none(at: &AtomicU64) {
+        at.store(black_box(5), Ordering::SeqCst);
+        at.store(black_box(6), Ordering::SeqCst);
+    }
+
+    /// By definition: at no place of a part is anything inlined that is asked for, and at a place without a part there is.
+    #[test]
+    fn parts_have_nothing_inlined() {
+        let at = AtomicU64::new(1);
+        some(&at);
+        none(&at);
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mut symbols = Symbols::of_maps(std::iter::once(&*maps));
+        let is_asked = |file: &str| file.ends_with("symbols/around.rs");
+        for (function, has_any) in [(some as fn(&AtomicU64), true), (none, false)] {
+            let start = function as usize as u64 + 1;
+            let (mut with, mut without) = (0, 0);
+            for place in start..start + 24 {
+                let mut has_inlined = |place| {
+                    let frames = symbols.frames(place);
+                    let (_, inlined) = frames.split_last().unwrap();
+                    inlined.iter().any(|frame| is_asked(&frame.file))
+                };
+                let here = has_inlined(place);
+                let part = Symbols::of_maps(std::iter::once(&*maps)).around(place, is_asked);
+                assert_eq!(part.is_none(), here, "{place:x}");
+                for place in part.into_iter().flatten() {
+                    assert!(!has_inlined(place), "{place:x}");
+                }
+                with += usize::from(here);
+                without += usize::from(!here);
+            }
+            assert!(without > 0 && (with > 0) == has_any, "{with} {without}");
+        }
+    }
+}
