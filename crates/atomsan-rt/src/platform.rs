@@ -1,10 +1,17 @@
-//! Everything that depends on x86-64 Linux: system calls, the thread-local word, the caller's
+//! Everything that depends on x86-64 Linux: system calls, thread-local [`words`], the caller's
 //! address, copying without libc.
 //!
 //! Nothing here calls a function that could be interposed: a system call is an instruction, not
 //! libc's `syscall`.
 
-use core::arch::{asm, global_asm};
+mod words;
+
+pub(crate) use words::{
+    set_epoch_words, set_logger_word, set_owner_word, set_renewed_words, set_stretch_word,
+    set_thread_word, thread_word,
+};
+
+use core::arch::asm;
 use core::ffi::CStr;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu")))]
@@ -290,156 +297,6 @@ pub(crate) fn exit_process(status: i32) -> ! {
     loop {
         // SAFETY: no memory is involved, and there is no way back.
         unsafe { syscall(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
-    }
-}
-
-// Six thread-local words in the initial-exec model: their distance from the thread pointer is a
-// constant of the process, found in the GOT. `thread_local!` in a shared library would call
-// `__tls_get_addr` on every hook, which doubles what a hook costs.
-global_asm!(
-    ".pushsection .tdata.atomsan_thread, \"awT\", @progbits",
-    ".balign 16",
-    ".globl atomsan_thread",
-    ".hidden atomsan_thread",
-    ".type atomsan_thread, @object",
-    ".size atomsan_thread, 56",
-    "atomsan_thread:",
-    ".quad 0",
-    ".quad {unowned}",
-    ".quad {nobody}",
-    ".quad -1",
-    ".quad -1",
-    ".quad -1",
-    ".quad {unready}",
-    ".popsection",
-    unowned = const UNOWNED,
-    nobody = sym NOBODY,
-    unready = sym UNREADY,
-);
-
-/// What a thread that is not recorded is after: nothing.
-static NOBODY: crate::thread::Settled = crate::thread::Settled::nothing();
-
-/// What the hooks find in place of a thread for which they log nothing: it is always busy.
-static UNREADY: [u8; crate::thread::BUSY + 1] = [1; crate::thread::BUSY + 1];
-
-/// The second thread-local word of a thread that owns nothing: no shadow word is like it.
-pub(crate) const UNOWNED: u64 = 1 << 63;
-
-/// The thread-local word; 0 in a thread that has not set it.
-#[inline(always)]
-pub(crate) fn thread_word() -> usize {
-    let word: usize;
-    // SAFETY: reads the word that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov {0}, qword ptr fs:[{0}]",
-            out(reg) word,
-            options(nostack, readonly, preserves_flags),
-        );
-    }
-    word
-}
-
-/// Sets the thread-local word, and the third one: what the thread is after, nothing if there is no
-/// such thread. The hooks log nothing from here on, until they are told [for whom](set_logger_word).
-#[inline]
-pub(crate) fn set_thread_word(word: usize, settled: Option<&crate::thread::Settled>) {
-    let settled = core::ptr::from_ref(settled.unwrap_or(&NOBODY));
-    // SAFETY: writes the words that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{0} + 48], {3}",
-            "mov qword ptr fs:[{0}], {1}",
-            "mov qword ptr fs:[{0} + 16], {2}",
-            out(reg) _,
-            in(reg) word,
-            in(reg) settled,
-            in(reg) UNREADY.as_ptr(),
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Sets the second thread-local word: what shadow words of this thread look like, for
-/// [`crate::hooks`].
-#[inline(always)]
-pub(crate) fn set_owner_word(word: u64) {
-    // SAFETY: writes the word that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{0} + 8], {1}",
-            out(reg) _,
-            in(reg) word,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Sets the fourth and fifth thread-local words: in which bits a shadow word may not differ from the
-/// second one if nothing is to be done for a write, or a read, but to renew it.
-pub(crate) fn set_renewed_words(writes: u64, reads: u64) {
-    // SAFETY: writes the words that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{0} + 24], {1}",
-            "mov qword ptr fs:[{0} + 32], {2}",
-            out(reg) _,
-            in(reg) writes,
-            in(reg) reads,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Sets the sixth thread-local word: what the states of the filter are mixed with (see
-/// `thread::stretch`).
-#[inline(always)]
-pub(crate) fn set_stretch_word(key: u64) {
-    // SAFETY: writes the word that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{0} + 40], {1}",
-            out(reg) _,
-            in(reg) key,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Sets the second thread-local word and the sixth one.
-#[inline(always)]
-pub(crate) fn set_epoch_words(word: u64, key: u64) {
-    // SAFETY: writes the words that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{0} + 8], {1}",
-            "mov qword ptr fs:[{0} + 40], {2}",
-            out(reg) _,
-            in(reg) word,
-            in(reg) key,
-            options(nostack, preserves_flags),
-        );
-    }
-}
-
-/// Sets the seventh thread-local word: the thread in whose log the hooks write by themselves.
-pub(crate) fn set_logger_word(thread: &crate::thread::Thread) {
-    // SAFETY: writes the word that the assembly above reserves in every thread.
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
-            "mov qword ptr fs:[{0} + 48], {1}",
-            out(reg) _,
-            in(reg) core::ptr::from_ref(thread),
-            options(nostack, preserves_flags),
-        );
     }
 }
 
