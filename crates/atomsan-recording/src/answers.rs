@@ -230,7 +230,9 @@ impl Answers {
         let known = self.plain.iter().find(|plain| plain.contains(&place));
         let plain = known.cloned().or_else(|| {
             let is_users = |file: &str| self.options.is_in_users_file(file);
-            self.symbols.around(place, is_users)
+            // Of the toolchain's own code, nothing is read.
+            let is_tools = self.symbols.is_tools(place);
+            (!is_tools).then(|| self.symbols.around(place, is_users))?
         });
         let Some(plain) = plain else { return 0 };
         if known.is_none() {

@@ -1,19 +1,21 @@
-//! How far around a place nothing is inlined that is written in certain files, so that a program asks once for each function
+//! How far around a place nothing is inlined that is written in certain files, so that a program asks a few times for each function
 //! and not for each place in it.
 //!
-//! The rows of the line table are looked at, from the beginning of the function on: a row has one line, so no inlined function begins or
-//! ends within it, and its first address tells for all of it. Where a function ends is told by its symbol.
+//! The rows of the line table are looked at: a row has one line, so no inlined function begins or ends within it, and its first
+//! address tells for all of it. Whose code it is does not matter: what is said holds for places and not for functions. So no
+//! symbols have to be read, which are most of what there is to read.
 
 use super::{Module, Symbols};
 use std::ops::Range;
 
-/// How many rows are looked at, at most, and how many bytes of code.
-const ROWS: usize = 2048;
-const BYTES: u64 = 1 << 16;
+/// How many bytes of code are looked at, before a place and behind it: much of a function runs from the first place on
+/// that is asked for.
+const BEFORE: u64 = 1 << 9;
+const BEHIND: u64 = 1 << 12;
 
 impl Symbols {
-    /// The return addresses around one, in the same function, at which no function is inlined that is written in a file
-    /// that is asked for. `None` if there is one at the place itself, or nothing is known of it.
+    /// The return addresses around one at which no function is inlined that is written in a file that is asked for. `None` if
+    /// there is one at the place itself, or nothing is known of it.
     pub(crate) fn around(&self, pc: u64, is_asked: impl Fn(&str) -> bool) -> Option<Range<u64>> {
         let place = pc.checked_sub(1)?;
         let mut modules = self.modules.iter();
@@ -31,18 +33,21 @@ impl Module {
         if self.has_inlined(address, &is_asked)? {
             return None;
         }
-        let function = |address| Some(lines.find_symbol_info(address)?.address());
-        let begin = function(address)?;
-        let rows = lines.find_location_range(begin, address + BYTES).ok()?;
+        let looked_at = address.saturating_sub(BEFORE)..address + BEHIND;
+        let rows = lines
+            .find_location_range(looked_at.start, looked_at.end)
+            .ok()?;
         let mut around: Option<Range<u64>> = None;
-        for (start, len, _) in rows.take(ROWS) {
+        for (start, len, _) in rows {
+            // A row may begin before all that.
+            let start_here = start.max(looked_at.start);
             let goes_on = around.as_ref().is_some_and(|around| around.end == start);
-            let is_alike = self.has_inlined(start, &is_asked) == Some(false);
-            if start > address && !(goes_on && is_alike && function(start) == Some(begin)) {
+            let is_alike = self.has_inlined(start_here, &is_asked) == Some(false);
+            if start > address && !(goes_on && is_alike) {
                 break;
             }
             let first = around.filter(|_| goes_on);
-            let first = first.map_or(start, |around| around.start);
+            let first = first.map_or(start_here, |around| around.start);
             around = is_alike.then_some(first..start + len);
         }
         around.filter(|around| around.contains(&address))
