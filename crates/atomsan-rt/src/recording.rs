@@ -41,6 +41,11 @@ const IN_PAGE: u64 = PAGE as u64 / 8;
 
 /// How long a thread waits for a follower that gives nothing back, in steps of 100 microseconds.
 const PATIENCE: u32 = 20_000;
+/// The same if the follower cannot be rung: it may be in another namespace, where nobody has that number.
+const PATIENCE_WITH_NOBODY: u32 = 5_000;
+/// A step, in microseconds, and how many of them a thread sleeps at most.
+const STEP: u64 = 100;
+const LONGEST_NAP: u32 = 20;
 /// After so many steps, it takes more room.
 const SHORTLY: u32 = 500;
 /// Once in so many chunks the follower is rung: what it has not read takes room; and in so many that are all edges,
@@ -413,13 +418,17 @@ fn room(returned: bool) -> Option<(usize, bool)> {
     }
     counter(header::WAITS).fetch_add(1, Ordering::Relaxed);
     let mut last = counter(header::TAKEN).load(Ordering::Relaxed);
-    let mut turn = 0;
+    let (mut turn, mut rung) = (0, 0);
     while turn < PATIENCE {
-        // In another namespace, nobody may have that number; so it is waited for in any case.
-        if turn.is_multiple_of(LOOK) && !ring() && turn > 0 {
-            break;
+        if turn >= rung {
+            rung = turn + LOOK;
+            if !ring() && turn >= PATIENCE_WITH_NOBODY {
+                break;
+            }
         }
-        platform::sleep_microseconds(100);
+        // The longer it waits, the less hurry there is: all that is in the log has to be kept, and that is for regions to end.
+        let steps = (turn / 4).clamp(1, LONGEST_NAP);
+        platform::sleep_microseconds(STEP * u64::from(steps));
         let most = if turn < SHORTLY {
             wanted()
         } else {
@@ -429,7 +438,11 @@ fn room(returned: bool) -> Option<(usize, bool)> {
             return Some(chunk);
         }
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);
-        turn = if taken == last { turn + 1 } else { 0 };
+        (turn, rung) = if taken == last {
+            (turn + steps, rung)
+        } else {
+            (0, LOOK)
+        };
         last = taken;
     }
     give_up();
