@@ -465,6 +465,13 @@ impl Live {
         kept > self.allowed / 4 * 3 && self.allowed < most
     }
 
+    /// Whether all threads that are in a region wait for chunks, so that none of them comes to its end.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let inside = self.logs.iter().filter(|log| log.clock > 0 && !log.unary);
+        let waiting = self.counter(header::WAITING);
+        waiting > 0 && waiting >= inside.count() as u64
+    }
+
     /// Lets the program have more chunks, because so many have to be kept: up to `most`.
     pub(crate) fn allow(&mut self, kept: usize, most: usize) -> io::Result<()> {
         if self.allowed < most {

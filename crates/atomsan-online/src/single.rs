@@ -24,7 +24,7 @@ const PATIENCE: usize = 64;
 const SOME_CHUNKS: usize = 8;
 const FOR_THREAD: usize = 2;
 /// How long the program waits for chunks that must be kept before it gets more: whoever has not come to the end of its
-/// transaction may just not have been running.
+/// transaction may just not have been running. If all of them wait, there is nothing to wait for.
 const SHORTLY: Duration = Duration::from_millis(40);
 /// How often components are checked before a function goes that was found not to be atomic.
 const DEMOTION: u32 = 2;
@@ -102,7 +102,8 @@ impl Single {
             self.full = None;
             return Ok(());
         }
-        if self.full.get_or_insert_with(Instant::now).elapsed() > SHORTLY {
+        let has_waited = self.full.get_or_insert_with(Instant::now).elapsed() > SHORTLY;
+        if has_waited || live.is_stuck() {
             self.full = None;
             live.allow(self.chunks.count(), most)?;
         }

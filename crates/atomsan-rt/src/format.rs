@@ -138,6 +138,8 @@ pub mod header {
     pub const RETURNED_ALONE: usize = 152;
     /// See [`RETURNED_ALONE`].
     pub const TAKEN_ALONE: usize = 160;
+    /// How many threads wait for a chunk in the middle of a region.
+    pub const WAITING: usize = 168;
     /// 0, or how many bytes apart addresses are that have one shadow word, where the process may
     /// not have enough addresses for a word each.
     pub const SHADOW: usize = 512;

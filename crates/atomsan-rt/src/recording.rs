@@ -18,8 +18,8 @@
 
 use crate::format::{
     self, ALONE_RING, CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_UNIT, ChunkHeader,
-    ENTRY_SIZE, FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, MANY_CHUNKS, ORIGINS, RETURNED_RING,
-    RING_LEN, SLOT_ENTRIES, SLOTS, entry, header, origin,
+    ENTRY_SIZE, FEW_CHUNKS, FOR_THREAD, HEADER_SIZE, Kind, LOW, MANY_CHUNKS, ORIGINS,
+    RETURNED_RING, RING_LEN, SLOT_ENTRIES, SLOTS, entry, header, origin,
 };
 use crate::start::{self, Logs};
 use crate::sync::AtomicU64;
@@ -354,7 +354,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<(&Chunk, bool)>, clock: u64) -
         ring.put((before.address - base - HEADER_SIZE) / CHUNK_UNIT + 1);
     }
     let before = before.map(|(before, _)| before);
-    let (offset, fresh) = room(before.is_some())?;
+    let (offset, fresh) = room(slot, before.is_some())?;
     let next = counter(header::NEXT_POSITION);
     if let Some(before) = before {
         // A chunk that has started again has positions that nobody has handed out.
@@ -395,7 +395,7 @@ pub(crate) fn new_chunk(slot: u32, before: Option<(&Chunk, bool)>, clock: u64) -
 /// Room for a chunk of a log. While nobody follows, memory grows up to the budget. While somebody does,
 /// there are as few chunks as it can do with; a thread waits for one that comes back, shortly, and
 /// takes more room if none does. Whether it is fresh. `returned` says whether the caller has put a chunk into a ring.
-fn room(returned: bool) -> Option<(usize, bool)> {
+fn room(slot: u32, returned: bool) -> Option<(usize, bool)> {
     let followed = counter(header::FOLLOWED);
     if followed.load(Ordering::Relaxed) == 0 {
         let fresh = fresh(CHUNK_UNIT, usize::MAX).map(|offset| (offset, true));
@@ -417,6 +417,23 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         return None;
     }
     counter(header::WAITS).fetch_add(1, Ordering::Relaxed);
+    // If all that are in a region wait, none of them ends.
+    let is_inside = slot_entry(slot, entry::CLOCK).load(Ordering::Relaxed) > LOW;
+    let waiting = counter(header::WAITING);
+    waiting.fetch_add(u64::from(is_inside), Ordering::Relaxed);
+    let room = wait_for_room(|is_urgent| {
+        used_or_fresh(if is_urgent {
+            wanted().max(MANY_CHUNKS + for_threads)
+        } else {
+            wanted()
+        })
+    });
+    waiting.fetch_sub(u64::from(is_inside), Ordering::Relaxed);
+    room
+}
+
+/// Waits until there is room, which is urgent after a while; gives up if that takes too long.
+fn wait_for_room(room: impl Fn(bool) -> Option<(usize, bool)>) -> Option<(usize, bool)> {
     let mut last = counter(header::TAKEN).load(Ordering::Relaxed);
     let (mut turn, mut rung) = (0, 0);
     while turn < PATIENCE {
@@ -429,12 +446,7 @@ fn room(returned: bool) -> Option<(usize, bool)> {
         // The longer it waits, the less hurry there is: all that is in the log has to be kept, and that is for regions to end.
         let steps = (turn / 4).clamp(1, LONGEST_NAP);
         platform::sleep_microseconds(STEP * u64::from(steps));
-        let most = if turn < SHORTLY {
-            wanted()
-        } else {
-            wanted().max(MANY_CHUNKS + for_threads)
-        };
-        if let Some(chunk) = used_or_fresh(most) {
+        if let Some(chunk) = room(turn >= SHORTLY) {
             return Some(chunk);
         }
         let taken = counter(header::TAKEN).load(Ordering::Relaxed);

@@ -82,6 +82,7 @@ mod stepping {
             store(value: u64, order: Ordering) -> ();
             swap(value: u64, order: Ordering) -> u64;
             fetch_add(value: u64, order: Ordering) -> u64;
+            fetch_sub(value: u64, order: Ordering) -> u64;
             fetch_and(value: u64, order: Ordering) -> u64;
             fetch_max(value: u64, order: Ordering) -> u64;
             compare_exchange(old: u64, new: u64, success: Ordering, failure: Ordering) -> Result<u64, u64>;

@@ -54,8 +54,9 @@ pub(crate) const MODES: &[Mode] = &[
         build: Build::Tsan,
         runtime: Runtime::Own,
         command: &[],
-        // All checks, but no reports, which would be about the precompiled standard library.
-        environment: &[("TSAN_OPTIONS", "report_bugs=0 exitcode=0")],
+        // All checks, but no reports, which would be about the precompiled standard library; and no second of sleep at the end,
+        // which is there for other threads to come to their reports.
+        environment: &[("TSAN_OPTIONS", "report_bugs=0 exitcode=0 atexit_sleep_ms=0")],
     },
     Mode {
         name: "record",
