@@ -50,6 +50,7 @@ pub(crate) mod number {
     pub(crate) const OPEN: usize = 2;
     pub(crate) const CLOSE: usize = 3;
     pub(crate) const MMAP: usize = 9;
+    pub(crate) const RT_SIGPROCMASK: usize = 14;
     pub(crate) const ACCESS: usize = 21;
     pub(crate) const SCHED_YIELD: usize = 24;
     pub(crate) const MINCORE: usize = 27;
@@ -297,6 +298,36 @@ pub(crate) fn exit_process(status: i32) -> ! {
     loop {
         // SAFETY: no memory is involved, and there is no way back.
         unsafe { syscall(number::EXIT_GROUP, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Which signals a thread does not get, a bit each.
+#[derive(Clone, Copy)]
+pub(crate) struct Signals(u64);
+
+impl Signals {
+    /// All that can be kept away: SIGKILL and SIGSTOP cannot, and the kernel leaves them out.
+    pub(crate) const ALL: Signals = Signals(!(1 << (9 - 1) | 1 << (19 - 1)));
+
+    /// Whether these are all but perhaps the two that libc has for itself.
+    pub(crate) fn are_all(self) -> bool {
+        const OF_LIBC: u64 = 1 << (32 - 1) | 1 << (33 - 1);
+        self.0 | OF_LIBC == Signals::ALL.0
+    }
+
+    /// Keeps these away from the calling thread, and no others; which there were.
+    pub(crate) fn keep_away(self) -> Signals {
+        const SET: usize = 2;
+        let mut before = 0u64;
+        let (new, old) = (&raw const self.0, &raw mut before);
+        // SAFETY: the kernel reads one word of 8 bytes and writes another.
+        unsafe {
+            syscall(
+                number::RT_SIGPROCMASK,
+                [SET, new as usize, old as usize, size_of::<u64>(), 0, 0],
+            );
+        }
+        Signals(before)
     }
 }
 

@@ -6,7 +6,7 @@
 //! joins it is after its end.
 
 use crate::format::{Kind, first_word, second_word};
-use crate::platform::{exported_before, exported_with_caller};
+use crate::platform::{Signals, exported_before, exported_with_caller};
 use crate::real::{self, StartRoutine};
 use crate::thread::Parent;
 use crate::{locks, start, thread};
@@ -109,6 +109,8 @@ struct Start {
     number: u64,
     parent: Parent,
     handle: Option<&'static Handle>,
+    /// What the thread gets no signals of, once it has started.
+    signals: Signals,
 }
 
 unsafe extern "C-unwind" fn create(
@@ -134,14 +136,19 @@ unsafe extern "C-unwind" fn create(
         if start.is_null() {
             return real::pthread_create(thread, attributes, routine, argument);
         }
+        let signals = Signals::ALL.keep_away();
         start.write(Start {
             routine,
             argument,
             number,
             parent,
             handle,
+            // A handler that comes before the thread has its record must not make one: the allocator may be in the middle of
+            // something. A thread starts with the signals of the one that has started it.
+            signals,
         });
         let result = real::pthread_create(thread, attributes, run, start.cast());
+        signals.keep_away();
         if result != 0 {
             __libc_free(start.cast());
         }
@@ -163,6 +170,7 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
         number,
         parent,
         handle,
+        signals,
     } = unsafe {
         let block = start.cast::<Start>().read();
         __libc_free(start);
@@ -180,6 +188,9 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     if thread.is_some() {
         end_later(handle, 0);
     }
+    // If the thread's attributes have said which signals it gets, that counts.
+    let own = Signals::ALL.keep_away();
+    if own.are_all() { signals } else { own }.keep_away();
     // SAFETY: the program's own routine and argument.
     unsafe { routine(argument) }
 }

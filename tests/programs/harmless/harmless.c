@@ -294,6 +294,26 @@ static void interrupt_often(void) {
     setitimer(ITIMER_REAL, &often, NULL);
 }
 
+static void *nothing(void *unused) {
+    return unused;
+}
+
+/* Signals that come while a thread starts, whose first steps are not its own. */
+static int starts(void) {
+    ATOMSAN_NOT_ATOMIC();
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigaction(SIGUSR1, &action, NULL);
+    for (int turn = 0; turn < 3000; turn++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, nothing, NULL)) return 1;
+        for (int wait = turn % 30; wait > 0; wait--) sched_yield();
+        for (int times = 0; times < 4; times++) pthread_kill(thread, SIGUSR1);
+        pthread_join(thread, NULL);
+    }
+    puts("started");
+    return 0;
+}
+
 static int signals(void) {
     ATOMSAN_NOT_ATOMIC();
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
@@ -597,6 +617,7 @@ static const struct {
     {"many", many},
     {"stacks", stacks},
     {"signals", signals},
+    {"starts", starts},
     {"jumps", jumps},
     {"cancel", cancels},
     {"descriptors", descriptors},

@@ -44,6 +44,23 @@ fn status(output: &Output) -> i32 {
         .unwrap_or_else(|| 128 + status.signal().unwrap())
 }
 
+/// A handler that comes while a thread starts is no thread of its own, and does not ask the allocator for anything.
+#[test]
+fn signals_come_while_threads_start() {
+    let out = tempfile::tempdir().unwrap();
+    let checked = out.path().join("checked");
+    compile(command().arg("cc"), &[], &source("harmless.c"), &checked);
+    let output = run(
+        &mut Command::new(&checked),
+        &[Path::new("starts")],
+        out.path(),
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(status(&output), 0, "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "started\n");
+    assert!(said.contains("of 3,001 threads"), "{said}");
+}
+
 /// Signals that come while a thread starts or ends meet a runtime that knows it only in part.
 #[test]
 fn signals_come_at_any_moment() {
