@@ -125,7 +125,7 @@ pub mod header {
     pub const WAITS: usize = 104;
     /// How many calls have been asked for.
     pub const ASKED: usize = 112;
-    /// How often something was called that there was no room to ask for, so that it counted as no
+    /// How often something was called that there was no room to ask for, or nobody answered, so that it counted as no
     /// region.
     pub const UNASKED: usize = 128;
     /// How many chunks there should be at most while a follower is there, besides [`super::FOR_THREAD`]

@@ -109,7 +109,7 @@ struct Start {
     number: u64,
     parent: Parent,
     handle: Option<&'static Handle>,
-    /// What the thread gets no signals of, once it has started.
+    /// Which signals are kept away from the thread once it has its record.
     signals: Signals,
 }
 
@@ -136,6 +136,8 @@ unsafe extern "C-unwind" fn create(
         if start.is_null() {
             return real::pthread_create(thread, attributes, routine, argument);
         }
+        // A handler that comes before the thread has its record must not make one: the allocator may be in the middle of
+        // something. A thread gets no signals that are kept away from the one that starts it.
         let signals = Signals::ALL.keep_away();
         start.write(Start {
             routine,
@@ -143,8 +145,6 @@ unsafe extern "C-unwind" fn create(
             number,
             parent,
             handle,
-            // A handler that comes before the thread has its record must not make one: the allocator may be in the middle of
-            // something. A thread starts with the signals of the one that has started it.
             signals,
         });
         let result = real::pthread_create(thread, attributes, run, start.cast());
@@ -188,7 +188,7 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     if thread.is_some() {
         end_later(handle, 0);
     }
-    // If the thread's attributes have said which signals it gets, that counts.
+    // If the thread's attributes have said which signals it gets, that counts; unless they said none, which looks the same.
     let own = Signals::ALL.keep_away();
     if own.are_all() { signals } else { own }.keep_away();
     // SAFETY: the program's own routine and argument.
