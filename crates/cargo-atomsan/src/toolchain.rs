@@ -34,18 +34,21 @@ const MISSED: &str = "missed";
 const INSTRUMENTATIONS: &[&[&str]] = &[
     // What is wider than 16 bytes is not announced, so it is taken apart before. LLVM 22 makes a
     // broken module of some vectors that straight-line code was made into (tokio's, optimised), so
-    // there are none of these.
+    // there are none of these. Hooks are called by their addresses and not by way of a stub, as rustc calls other functions:
+    // the pass that makes these calls does not ask for it, so it is said behind it.
     &[
         "-Cno-vectorize-slp",
         "-Cllvm-args=-force-attribute=sanitize_thread",
+        "-Cllvm-args=-force-attribute=nonlazybind",
         "-Cllvm-args=-tsan-instrument-read-before-write",
-        "-Cpasses=forceattrs,function(scalarizer<load-store;min-bits=128>),tsan-module,function(tsan)",
+        "-Cpasses=forceattrs,function(scalarizer<load-store;min-bits=128>),tsan-module,function(tsan),forceattrs",
     ],
     // The same without that; see `without_splitting`.
     &[
         "-Cllvm-args=-force-attribute=sanitize_thread",
+        "-Cllvm-args=-force-attribute=nonlazybind",
         "-Cllvm-args=-tsan-instrument-read-before-write",
-        "-Cpasses=forceattrs,tsan-module,function(tsan)",
+        "-Cpasses=forceattrs,tsan-module,function(tsan),forceattrs",
     ],
     &[
         "-Zsanitizer=thread",
@@ -217,20 +220,12 @@ fn probe(rustc: &OsStr, flags: &[&str], object: &Path) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use object::ObjectSection as _;
 
-    /// A vector of 32 bytes is read and written in two parts that are announced.
-    #[test]
-    fn wide_vectors_are_announced() {
+    /// What the compiler makes of a text, in the best way.
+    fn compile(text: &str) -> Vec<u8> {
         let directory = tempfile::tempdir().unwrap();
-        let (source, object) = (
-            directory.path().join("wide.rs"),
-            directory.path().join("wide.o"),
-        );
-        let text = "use std::arch::x86_64::*;
-            #[unsafe(no_mangle)] #[target_feature(enable = \"avx2\")]
-            pub unsafe fn wide(a: *mut f32) { unsafe {
-                _mm256_storeu_ps(a, _mm256_add_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(a)));
-            } }";
+        let [source, object] = ["a.rs", "a.o"].map(|name| directory.path().join(name));
         fs::write(&source, text).unwrap();
         let compiled = Command::new("rustc")
             .args([
@@ -246,7 +241,18 @@ mod tests {
             .status()
             .unwrap();
         assert!(compiled.success());
-        let data = fs::read(&object).unwrap();
+        fs::read(&object).unwrap()
+    }
+
+    /// A vector of 32 bytes is read and written in two parts that are announced.
+    #[test]
+    fn wide_vectors_are_announced() {
+        let text = "use std::arch::x86_64::*;
+            #[unsafe(no_mangle)] #[target_feature(enable = \"avx2\")]
+            pub unsafe fn wide(a: *mut f32) { unsafe {
+                _mm256_storeu_ps(a, _mm256_add_ps(_mm256_loadu_ps(a), _mm256_loadu_ps(a)));
+            } }";
+        let data = compile(text);
         let file = object::File::parse(&*data).unwrap();
         let names: Vec<&str> = file
             .symbols()
@@ -255,5 +261,30 @@ mod tests {
         for hook in ["__tsan_unaligned_read16", "__tsan_unaligned_write16"] {
             assert!(names.contains(&hook), "{names:?}");
         }
+    }
+
+    /// No stub is between the program and the hooks.
+    #[test]
+    fn hooks_are_called_by_their_addresses() {
+        let data = compile("#[unsafe(no_mangle)] pub fn add(p: &mut u64) { *p += 1 }");
+        let file = object::File::parse(&*data).unwrap();
+        let mut kinds = std::collections::BTreeMap::new();
+        for (_, relocation) in file.sections().flat_map(|section| section.relocations()) {
+            let object::RelocationTarget::Symbol(symbol) = relocation.target() else {
+                continue;
+            };
+            let name = file.symbol_by_index(symbol).unwrap().name().unwrap();
+            if name.starts_with("__tsan_") && name != "__tsan_init" {
+                kinds.insert(name.to_owned(), relocation.flags());
+            }
+        }
+        assert_eq!(kinds.len(), 4, "{kinds:?}");
+        use object::elf::{R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX};
+        let by_address = |flags: &object::RelocationFlags| {
+            [R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX]
+                .iter()
+                .any(|&r_type| *flags == object::RelocationFlags::Elf { r_type })
+        };
+        assert!(kinds.values().all(by_address), "{kinds:?}");
     }
 }
