@@ -221,12 +221,10 @@ impl Workshop {
         command
     }
 
-    /// Object files of several sources; kept, because compiling them takes long.
+    /// Object files of several sources; kept, because compiling them takes long. The executable knows where the runtime is, which may
+    /// be elsewhere the next time.
     fn build_debian(&self, program: &Program, debian: &Debian, build: Build) -> Result<()> {
         let executable = self.executable(program, build);
-        if executable.exists() {
-            return Ok(());
-        }
         let objects =
             self.directory
                 .join("debian")
@@ -250,15 +248,19 @@ impl Workshop {
             includes.dedup();
             for (number, file) in files.iter().enumerate() {
                 let object = objects.join(format!("{number}-{}.o", if cpp { "cpp" } else { "c" }));
-                run(self
-                    .compiler(build, cpp)
-                    .arg("-w")
-                    .args(debian.flags)
-                    .args(&includes)
-                    .arg("-c")
-                    .arg(file)
-                    .arg("-o")
-                    .arg(&object))?;
+                if !object.exists() {
+                    let new = object.with_extension("new");
+                    run(self
+                        .compiler(build, cpp)
+                        .arg("-w")
+                        .args(debian.flags)
+                        .args(&includes)
+                        .arg("-c")
+                        .arg(file)
+                        .arg("-o")
+                        .arg(&new))?;
+                    std::fs::rename(&new, &object)?;
+                }
                 linked.push(object);
             }
         }
