@@ -41,12 +41,7 @@ pub(crate) struct Args {
     pub(crate) recorded: recorded::Args,
 
     /// The program and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROG"
-    )]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROG")]
     program: Vec<OsString>,
 }
 

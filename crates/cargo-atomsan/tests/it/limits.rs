@@ -1,7 +1,7 @@
 //! What the tool says where it cannot see everything, or where the process may not have what it
 //! needs: few addresses, libraries that are not instrumented, a crash that nobody watched.
 
-use crate::support::{command, root};
+use crate::support::{atomsan, command, root};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -333,4 +333,27 @@ fn regions_of_a_program_are_directories() {
     };
     assert!((0..8).any(|_| named("bank")), "not found in 8 runs");
     assert!(!(0..3).any(|_| named("shop")), "nobody asked for it");
+}
+
+/// What looks like an option is no program, and what is behind the program is the program's.
+#[test]
+fn options_that_there_are_none_of() {
+    for option in ["--onlin", "-x"] {
+        let said = atomsan(&["run", option, "/bin/echo", "-n", "--online"]);
+        assert_eq!(said.code, 2, "{}", said.stderr);
+        let expected = format!("unexpected argument '{option}' found");
+        assert!(said.stderr.contains(&expected), "{}", said.stderr);
+    }
+    for arguments in [
+        &["run", "/bin/echo", "-n", "--online"][..],
+        &["run", "--", "/bin/echo", "-n", "--online"],
+    ] {
+        let said = atomsan(arguments);
+        assert_eq!(
+            (said.code, &*said.stdout),
+            (0, "--online"),
+            "{}",
+            said.stderr
+        );
+    }
 }
