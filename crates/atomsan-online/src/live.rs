@@ -530,3 +530,42 @@ fn word(bytes: &[u8]) -> u64 {
 fn field(bytes: &[u8], offset: usize) -> u64 {
     bytes.get(offset..offset + 8).map_or(0, word)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program is stuck if all of its threads that are in a region wait, and somebody does.
+    #[test]
+    fn stuck() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let write = |offset: usize, word: u64| {
+            let file = file.as_file();
+            file.write_all_at(&word.to_le_bytes(), offset as u64)
+                .unwrap();
+        };
+        write(header::MAGIC, MAGIC);
+        write(header::HIGHEST_SLOT, 3);
+        write(SLOT_ENTRIES + 4 * ENTRY_SIZE, 0);
+        let mut live = Live::open(file.path()).unwrap().unwrap();
+        live.look().unwrap();
+        // For each slot the clock, whose upper bits are a region, and how many wait.
+        let (outside, inside) = (7, 7 | 1 << 48);
+        for (clocks, waiting, expected) in [
+            ([outside, outside, 0], 0, false),
+            ([outside, outside, 0], 1, true),
+            ([inside, outside, 0], 0, false),
+            ([inside, outside, 0], 1, true),
+            ([inside, inside, 0], 1, false),
+            ([inside, inside, 0], 2, true),
+            ([inside, inside, inside], 2, false),
+        ] {
+            for (slot, clock) in (1..).zip(clocks) {
+                write(SLOT_ENTRIES + slot * ENTRY_SIZE + entry::CLOCK, clock);
+            }
+            write(header::WAITING, waiting);
+            live.look_at_clocks().unwrap();
+            assert_eq!(live.is_stuck(), expected, "{clocks:?}, {waiting}");
+        }
+    }
+}
