@@ -315,6 +315,11 @@ impl Signals {
         self.0 | OF_LIBC == Signals::ALL.0
     }
 
+    /// Those of a set of libc's, which has more room than there are signals.
+    pub(crate) fn of_set(set: [u64; 16]) -> Signals {
+        Signals(set[0])
+    }
+
     /// Keeps these away from the calling thread, and no others; which there were.
     pub(crate) fn keep_away(self) -> Signals {
         const SET: usize = 2;

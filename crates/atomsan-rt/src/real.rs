@@ -55,6 +55,24 @@ impl Real {
     }
 }
 
+/// Which signals a thread does not get that is started with these attributes, if they say so. Older libraries cannot be asked,
+/// and have no such thing.
+///
+/// # Safety
+/// They must be attributes of threads.
+pub(crate) unsafe fn signals_of(attributes: usize) -> Option<[u64; 16]> {
+    type Get = unsafe extern "C-unwind" fn(usize, *mut [u64; 16]) -> i32;
+    static REAL: Real = Real::named("pthread_attr_getsigmask_np\0");
+    if attributes == 0 || REAL.address() == 0 {
+        return None;
+    }
+    let mut set = [0; 16];
+    // SAFETY: libc's function has this signature, and writes a set of signals, which has 128 bytes.
+    let has_none =
+        unsafe { core::mem::transmute::<usize, Get>(REAL.address())(attributes, &mut set) };
+    (has_none == 0).then_some(set)
+}
+
 macro_rules! real {
     ($(fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {$(
         /// libc's own.

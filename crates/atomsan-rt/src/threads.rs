@@ -109,7 +109,9 @@ struct Start {
     number: u64,
     parent: Parent,
     handle: Option<&'static Handle>,
-    /// Which signals are kept away from the thread once it has its record.
+    /// Which signals are kept away from the thread once it has its record: as its attributes say, or else as from the one that
+    /// starts it.
+    asked: Option<Signals>,
     signals: Signals,
 }
 
@@ -136,6 +138,7 @@ unsafe extern "C-unwind" fn create(
         if start.is_null() {
             return real::pthread_create(thread, attributes, routine, argument);
         }
+        let asked = real::signals_of(attributes).map(Signals::of_set);
         // A handler that comes before the thread has its record must not make one: the allocator may be in the middle of
         // something. A thread gets no signals that are kept away from the one that starts it.
         let signals = Signals::ALL.keep_away();
@@ -145,6 +148,7 @@ unsafe extern "C-unwind" fn create(
             number,
             parent,
             handle,
+            asked,
             signals,
         });
         let result = real::pthread_create(thread, attributes, run, start.cast());
@@ -170,6 +174,7 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
         number,
         parent,
         handle,
+        asked,
         signals,
     } = unsafe {
         let block = start.cast::<Start>().read();
@@ -188,9 +193,10 @@ unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
     if thread.is_some() {
         end_later(handle, 0);
     }
-    // If the thread's attributes have said which signals it gets, that counts; unless they said none, which looks the same.
+    // There may be attributes that we have not seen: the process's, for threads that have none of their own.
     let own = Signals::ALL.keep_away();
-    if own.are_all() { signals } else { own }.keep_away();
+    let inherited = || if own.are_all() { signals } else { own };
+    asked.unwrap_or_else(inherited).keep_away();
     // SAFETY: the program's own routine and argument.
     unsafe { routine(argument) }
 }

@@ -314,6 +314,38 @@ static int starts(void) {
     return 0;
 }
 
+static void *print_mask(void *unused) {
+    sigset_t mask;
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    for (int signal = 1; signal <= 31; signal++) putchar(sigismember(&mask, signal) ? '1' : '0');
+    putchar('\n');
+    return unused;
+}
+
+/* Which signals threads get: those of the thread that starts them, or what their attributes say. */
+static int masks(void) {
+    ATOMSAN_NOT_ATOMIC();
+    sigset_t sets[3];
+    pthread_attr_t attributes;
+    sigemptyset(&sets[0]);
+    sigemptyset(&sets[1]);
+    sigaddset(&sets[1], SIGUSR2);
+    sigfillset(&sets[2]);
+    for (int own = 0; own < 3; own++) {
+        pthread_sigmask(SIG_SETMASK, &sets[own], NULL);
+        for (int asked = -1; asked < 3; asked++) {
+            pthread_t thread;
+            pthread_attr_init(&attributes);
+            if (asked >= 0) pthread_attr_setsigmask_np(&attributes, &sets[asked]);
+            if (pthread_create(&thread, &attributes, print_mask, NULL)) return 1;
+            pthread_join(thread, NULL);
+            pthread_attr_destroy(&attributes);
+            print_mask(NULL);
+        }
+    }
+    return 0;
+}
+
 static int signals(void) {
     ATOMSAN_NOT_ATOMIC();
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
@@ -618,6 +650,7 @@ static const struct {
     {"stacks", stacks},
     {"signals", signals},
     {"starts", starts},
+    {"masks", masks},
     {"jumps", jumps},
     {"cancel", cancels},
     {"descriptors", descriptors},
