@@ -123,6 +123,16 @@ impl History {
         self.last(known, now, |began| is_since(epoch, began.epoch))
     }
 
+    /// The transaction with this number, if it is the one that had begun last in an epoch because it began in that. Nothing else
+    /// is looked at: what a thread has just written, it is about to write to again.
+    pub(crate) fn began_in(&self, epoch: u32, clock: u64) -> Option<Source> {
+        let began = self.get(clock).filter(|began| began.epoch == epoch)?;
+        Some(Source {
+            clock: clock | began.region << 48,
+            end: None,
+        })
+    }
+
     /// The same for what is before a position.
     pub(crate) fn before(&self, position: u64, known: u64, now: u64) -> Option<Source> {
         self.last(known, now, |began| began.position < position)
@@ -225,6 +235,23 @@ mod tests {
                 assert_eq!(clock(history.before(10 * of + within, 0, 100)), of);
             }
         }
+    }
+
+    #[test]
+    fn what_began_in_an_epoch() {
+        let history = regular(1, 5000);
+        for of in [4900, 5000u64] {
+            let epoch = (3 * of) as u32;
+            let began = history.began_in(epoch, of);
+            assert_eq!(began.unwrap().clock, of | (of % 3) << 48);
+            assert_eq!(clock(began), clock(history.in_epoch(epoch, 0, 5000)));
+            // It began before that, and another one began then.
+            assert_eq!(history.began_in(epoch + 1, of), None);
+            assert_eq!(history.began_in(epoch, of - 1), None);
+        }
+        // It has been overwritten, and there is no such one.
+        assert_eq!(history.began_in(30, 10), None);
+        assert_eq!(history.began_in(15_003, 5001), None);
     }
 
     #[test]

@@ -427,6 +427,13 @@ pub(crate) unsafe fn copy(to: *mut u8, from: *const u8, len: usize) {
     }
 }
 
+/// Asks for the cache line of an address, to write to it: who only reads it first would have to ask other processors twice.
+#[inline(always)]
+pub(crate) fn expect_write(at: *const u8) {
+    // SAFETY: a hint, whatever the address is.
+    unsafe { asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)) };
+}
+
 /// Sets bytes without libc.
 ///
 /// # Safety

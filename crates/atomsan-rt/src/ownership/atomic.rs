@@ -10,9 +10,9 @@ use super::{
     taken, unlocked,
 };
 use crate::format::{COMPARED, Kind, first_word, second_word};
-use crate::shadow;
 use crate::sync::AtomicU64;
 use crate::thread::{LastLoad, Thread};
+use crate::{platform, shadow};
 use core::sync::atomic::Ordering;
 
 /// What an atomic operation did.
@@ -144,6 +144,10 @@ fn atomic_unlogged<R>(
     may_write: bool,
     perform: impl FnOnce() -> (R, Outcome),
 ) -> R {
+    if may_write {
+        platform::expect_write(core::ptr::from_ref(shadow).cast());
+        platform::expect_write(address as *const u8);
+    }
     let mask = if may_write { STATE } else { EXCLUSIVE } | SLOT | ATOMIC | EPOCH;
     let is_settled = || {
         let word = shadow.load(Ordering::Acquire);
