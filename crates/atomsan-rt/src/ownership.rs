@@ -42,8 +42,8 @@ pub(crate) use life::{give_back, renew};
 #[cfg(test)]
 pub(crate) use logged::log_accesses;
 pub(crate) use logged::{
-    MASKS, is_order_only, log_no_accesses, log_private_accesses, log_shared_accesses_only,
-    masks_offset, renewed,
+    MASKS, NO_MASKS, is_order_only, log_no_accesses, log_private_accesses,
+    log_shared_accesses_only, masks_offset, renewed,
 };
 pub(crate) use range::access_range;
 pub(crate) use word::{

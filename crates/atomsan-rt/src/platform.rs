@@ -7,8 +7,8 @@
 mod words;
 
 pub(crate) use words::{
-    set_epoch_words, set_logger_word, set_owner_word, set_renewed_words, set_stretch_word,
-    set_thread_word, thread_word,
+    set_epoch_words, set_logger_word, set_masks_word, set_owner_word, set_renewed_words,
+    set_stretch_word, set_thread_word, thread_word,
 };
 
 use core::arch::asm;

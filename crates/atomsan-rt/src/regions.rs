@@ -228,7 +228,7 @@ impl Thread {
         let now = at.clock.get() + 1;
         at.clock.set(now);
         at.region.set(region);
-        self.skips.set(region == 0 && start::skips_outside());
+        self.skip(region == 0 && start::skips_outside());
         self.is_not_ready();
         let now = now | region << 48;
         self.start_epoch(now, mine);

@@ -40,6 +40,8 @@ pub(crate) static BASE: core::sync::atomic::AtomicPtr<AtomicU64> =
     core::sync::atomic::AtomicPtr::new((&raw const NOWHERE).cast_mut());
 /// The bits of an address that count.
 pub(crate) static MASK: AtomicUsize = AtomicUsize::new(0);
+/// The same with the place in the granule.
+pub(crate) static UNALIGNED_MASK: AtomicUsize = AtomicUsize::new(0);
 
 /// Makes room for the shadow, once; whether there is any.
 pub(crate) fn reserve() -> bool {
@@ -70,6 +72,7 @@ pub(crate) fn reserve() -> bool {
 fn use_memory(base: *mut u8, bits: u32) {
     BASE.store(base.wrapping_add(ASIDE).cast(), Ordering::Release);
     MASK.store((1 << bits) - 8, Ordering::Release);
+    UNALIGNED_MASK.store((1 << bits) - 1, Ordering::Release);
 }
 
 /// How far apart addresses are that have the same word, if that is less than programs use.

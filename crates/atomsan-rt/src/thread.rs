@@ -370,10 +370,19 @@ impl Thread {
         platform::set_stretch_word(self.stretch_key());
         let (writes, reads) = ownership::renewed();
         platform::set_renewed_words(writes, reads);
+        platform::set_masks_word(!self.skips.get());
         // When all the rest is this thread's.
         if self.tabled.get() && !self.silent.get() {
             compiler_fence(Ordering::SeqCst);
             platform::set_logger_word(self);
+        }
+    }
+
+    /// From here on, plain accesses do not count, or do. The hooks return at once if they do not.
+    #[inline(always)]
+    pub(crate) fn skip(&self, skips: bool) {
+        if self.skips.replace(skips) != skips {
+            platform::set_masks_word(!skips);
         }
     }
 
@@ -412,7 +421,7 @@ impl Thread {
         self.initialising.clear();
         self.forget_logged();
         self.busy.set(false);
-        self.skips.set(false);
+        self.skip(false);
         if self.tabled.get() {
             self.start_clock();
         }

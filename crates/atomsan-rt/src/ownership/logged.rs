@@ -28,6 +28,9 @@ pub(crate) static MASKS: [AtomicU64; 64] = {
     masks
 };
 
+/// The same where no access counts: no word has to be like any other.
+pub(crate) static NO_MASKS: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
+
 const fn mask(index: usize) -> u64 {
     let (size, write, from) = (1 << (index / 16), index / 8 % 2 == 1, index % 8);
     let bytes = bytes(from, size);

@@ -10,7 +10,9 @@
 //! | 24, 32 | in which bits a shadow word may not differ from that if nothing is to be done for a write, or a read, but to renew it | any |
 //! | 40 | what the states of the filter are mixed with (`thread::stretch`) | |
 //! | 48 | the thread in whose log the hooks write by themselves | one that is always busy |
+//! | 56 | the masks by which a shadow word is compared ([`MASKS`]); if no access counts, all are 0 ([`NO_MASKS`]) | the former |
 
+use crate::ownership::{MASKS, NO_MASKS};
 use crate::thread::{BUSY, Settled, Thread};
 use core::arch::{asm, global_asm};
 
@@ -20,7 +22,7 @@ global_asm!(
     ".globl atomsan_thread",
     ".hidden atomsan_thread",
     ".type atomsan_thread, @object",
-    ".size atomsan_thread, 56",
+    ".size atomsan_thread, 64",
     "atomsan_thread:",
     ".quad 0",
     ".quad {unowned}",
@@ -29,10 +31,12 @@ global_asm!(
     ".quad -1",
     ".quad -1",
     ".quad {unready}",
+    ".quad {masks}",
     ".popsection",
     unowned = const UNOWNED,
     nobody = sym NOBODY,
     unready = sym UNREADY,
+    masks = sym MASKS,
 );
 
 /// What a thread that is not recorded is after: nothing.
@@ -61,7 +65,7 @@ pub(crate) fn thread_word() -> usize {
 }
 
 /// Sets the thread-local word, and the third one: what the thread is after, nothing if there is no
-/// such thread. The hooks log nothing from here on, until they are told [for whom](set_logger_word).
+/// such thread. The hooks log nothing from here on, until they are told [for whom](set_logger_word), and all accesses count.
 #[inline]
 pub(crate) fn set_thread_word(word: usize, settled: Option<&Settled>) {
     let settled = core::ptr::from_ref(settled.unwrap_or(&NOBODY));
@@ -72,10 +76,12 @@ pub(crate) fn set_thread_word(word: usize, settled: Option<&Settled>) {
             "mov qword ptr fs:[{0} + 48], {3}",
             "mov qword ptr fs:[{0}], {1}",
             "mov qword ptr fs:[{0} + 16], {2}",
+            "mov qword ptr fs:[{0} + 56], {4}",
             out(reg) _,
             in(reg) word,
             in(reg) settled,
             in(reg) UNREADY.as_ptr(),
+            in(reg) MASKS.as_ptr(),
             options(nostack, preserves_flags),
         );
     }
@@ -156,6 +162,21 @@ pub(crate) fn set_logger_word(thread: &Thread) {
             "mov qword ptr fs:[{0} + 48], {1}",
             out(reg) _,
             in(reg) core::ptr::from_ref(thread),
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// Sets the eighth thread-local word: whether accesses count.
+pub(crate) fn set_masks_word(counts: bool) {
+    let masks = if counts { &MASKS } else { &NO_MASKS };
+    // SAFETY: writes the word that the assembly above reserves in every thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr [rip + atomsan_thread@GOTTPOFF]",
+            "mov qword ptr fs:[{0} + 56], {1}",
+            out(reg) _,
+            in(reg) masks.as_ptr(),
             options(nostack, preserves_flags),
         );
     }
