@@ -41,7 +41,11 @@ impl Questions {
         Ok(self.answers.get_or_insert_with(|| {
             let symbols = Symbols::of_maps(std::iter::once(maps));
             let (sources, spec) = (options.recording.clone(), options.spec.clone());
-            Answers::new(symbols, sources, spec, std::mem::take(numbers))
+            let answers = Answers::new(symbols, sources, spec, std::mem::take(numbers));
+            match options.first_run {
+                true => answers.without_plain_functions(),
+                false => answers,
+            }
         }))
     }
 

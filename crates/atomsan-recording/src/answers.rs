@@ -25,6 +25,8 @@ pub struct Answers {
     numbers: Numbers,
     /// Return addresses at which nothing of the user's is inlined, as far as has been asked.
     plain: Vec<Range<u64>>,
+    /// Whether nothing is in a function, by an address in it, as far as has been asked; `None` if nobody wants to know.
+    plain_functions: Option<HashMap<u64, bool, FxBuildHasher>>,
 }
 
 /// The numbers that names have for the program, from 1.
@@ -92,7 +94,15 @@ impl Answers {
             not_atomic,
             numbers,
             plain: Vec::new(),
+            plain_functions: Some(HashMap::default()),
         }
+    }
+
+    /// The program logs nothing: in which functions nothing is inlined does not matter to it, and takes time to find out.
+    #[must_use]
+    pub fn without_plain_functions(mut self) -> Answers {
+        self.plain_functions = None;
+        self
     }
 
     /// The names of the process.
@@ -204,6 +214,9 @@ impl Answers {
                 said |= answer::CLOSURE;
             }
         }
+        if said & answer::ATOMIC == 0 && function != call::PLACE && self.is_plain(function) {
+            said |= answer::PLAIN;
+        }
         let loads_nothing = |frame: &Frame| models::loads_nothing(&frame.function);
         if function == call::PLACE && place.iter().any(loads_nothing) {
             said |= answer::NOTHING;
@@ -240,6 +253,15 @@ impl Answers {
         }
         let distance = |from: u64, to: u64| u64::from(u32::try_from(to - from).unwrap_or(0));
         distance(plain.start, place) << plain::BEFORE | distance(place, plain.end) << plain::AFTER
+    }
+
+    /// Whether nothing of the user's is inlined anywhere in a function.
+    fn is_plain(&mut self, function: u64) -> bool {
+        let (symbols, options) = (&self.symbols, &self.options);
+        let is_users = |file: &str| options.is_in_users_file(file);
+        let read = || !symbols.is_tools(function) && symbols.has_nothing(function, is_users);
+        let known = self.plain_functions.as_mut();
+        known.is_some_and(|known| *known.entry(function).or_insert_with(read))
     }
 
     /// What is said of a function that is a region, with these bits; what has no number is none.

@@ -211,6 +211,14 @@ fn wait_for_answer(index: usize) -> Option<(usize, u64)> {
     None
 }
 
+/// The follower has answered for a call, and says what is inlined there.
+#[cfg(test)]
+pub(crate) fn tell(from: u64, function: u64, said: u64, inlined: u64) {
+    let index = add(from, function, hash(from, function)).unwrap();
+    recording::call(index, call::INLINED).store(inlined, Ordering::Relaxed);
+    recording::call(index, call::ANSWER).store(said, Ordering::Release);
+}
+
 /// Forgets all calls, because another recording has started. To be called by the only thread.
 pub(crate) fn start_over() {
     for place in &PLACES {

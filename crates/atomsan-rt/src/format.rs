@@ -198,6 +198,8 @@ pub mod answer {
     pub const INLINED_CLOSURE: u64 = 1 << 7;
     /// At this place, an atomic load means nothing.
     pub const NOTHING: u64 = 1 << 8;
+    /// In the function, nothing of the user's is inlined anywhere.
+    pub const PLAIN: u64 = 1 << 9;
     /// Where the family and the region are.
     pub const FAMILY: u32 = 16;
     /// See [`FAMILY`].

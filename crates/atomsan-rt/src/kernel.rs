@@ -24,6 +24,7 @@
 //!
 //! A schedule is sequentially consistent: a missing `Release` or `Acquire` is not found here.
 
+mod calls;
 mod linked;
 mod outside;
 mod recorded;

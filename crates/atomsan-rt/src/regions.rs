@@ -26,13 +26,16 @@
 //! call, as long as they are further down in the code, and ends with the first call that is not in
 //! it, or with the function that it is inlined into.
 
+mod inlined;
 mod plain;
 mod usual;
 
 pub(crate) use usual::Again;
 
+use inlined::inlined_entry;
+
 use crate::calls::Recent;
-use crate::format::{Kind, LOW, answer, call, entry, first_word, inlined};
+use crate::format::{Kind, LOW, answer, call, entry, first_word};
 use crate::thread::{Frame, Thread};
 use crate::{ownership, recording, start, thread};
 use core::cell::Cell;
@@ -51,6 +54,8 @@ mod flag {
     pub(super) const USER: u64 = 1 << 48;
     /// It counts as somebody else's.
     pub(super) const FOREIGN: u64 = 1 << 49;
+    /// No region is inlined in it.
+    pub(super) const PLAIN: u64 = 1 << 50;
 }
 
 /// A thread's entry point. The hooks rely on the order of the fields.
@@ -189,12 +194,13 @@ fn number(said: u64, shift: u32) -> u64 {
     said >> shift & 0xffff
 }
 
-/// The family of the outermost function that is inlined at a call, and whether that is a closure.
-fn inlined_entry(index: usize, said: u64) -> Entry {
-    let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
-    Entry {
-        family: number(names, inlined::FAMILY),
-        is_closure: said & answer::INLINED_CLOSURE != 0,
+/// What a frame is to remember of a function in which no region is inlined.
+#[inline(always)]
+fn plain_flag(said: u64) -> u64 {
+    if said & answer::PLAIN != 0 {
+        flag::PLAIN
+    } else {
+        0
     }
 }
 
@@ -242,6 +248,27 @@ impl Thread {
         self.tick(region);
     }
 
+    /// Where the thread is, as far as others can see and as it decides on what comes next.
+    #[cfg(test)]
+    pub(crate) fn whereabouts(&self) -> [u64; 10] {
+        let at = &self.position;
+        let (entry, (open, inlined, last)) = (at.entry.get(), at.inlined.get());
+        let depth =
+            |end: usize| end.saturating_sub(self.top.get() - self.depth() * size_of::<Frame>());
+        [
+            at.clock.get(),
+            at.region.get(),
+            depth(at.floor.get()) as u64,
+            depth(open) as u64,
+            inlined,
+            last,
+            at.users.get().into(),
+            at.foreign.get().into(),
+            entry.family << 1 | u64::from(entry.is_closure),
+            self.depth() as u64,
+        ]
+    }
+
     /// Says in the log which transaction follows.
     #[inline(always)]
     pub(crate) fn mark(&self) {
@@ -263,30 +290,6 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn has_marked(&self, clock: u64) {
         self.position.marked.set(clock);
-    }
-
-    /// Something happens at a place outside of regions.
-    pub(crate) fn pass_place(&self, pc: u64) {
-        let at = &self.position;
-        if at.region.get() != 0 && at.inlined.get().0 == 0 {
-            return;
-        }
-        let answered = self.ask_where(pc);
-        let (index, said) = answered.unwrap_or((0, 0));
-        let inlined = self.inlined_region(index, said, at.has_entry());
-        if answered.is_some() && inlined.is_none() {
-            let (passed, how) = at.passes(pc);
-            passed.set(how);
-        }
-        self.enter_inlined(self.top.get(), pc, inlined);
-    }
-
-    /// Whether something happens at a place where nothing is to be done: it is one of the last places that
-    /// were passed, and no region is inlined there; or it is inside of a region.
-    #[inline(always)]
-    pub(crate) fn passes_again(&self, pc: u64) -> bool {
-        let (passed, how) = self.position.passes(pc & LOW);
-        self.is_inside() || self.is_outside() && passed.get() == how
     }
 
     /// The thread starts, or goes on in another recording: it is in no region that is known.
@@ -399,7 +402,7 @@ impl Thread {
         let (index, said) = asked.unwrap_or((0, 0));
         let top = self.top.get();
         let end = top + size_of::<Frame>();
-        let mut flags = 0;
+        let mut flags = plain_flag(said);
         let has_entry = at.has_entry();
         if said & answer::FOREIGN != 0 {
             at.foreign.set(at.foreign.get() + 1);
@@ -456,46 +459,6 @@ impl Thread {
             return false;
         }
         said & answer::ATOMIC != 0
-    }
-
-    /// The region that is inlined where a call is.
-    fn inlined_region(&self, index: usize, said: u64, has_entry: bool) -> Option<u64> {
-        if said & answer::INLINED == 0 {
-            return None;
-        }
-        let names = recording::call(index, call::INLINED).load(Ordering::Relaxed);
-        let sibling = said & answer::INLINED_CLOSURE != 0
-            && self.position.entry.get().family == number(names, inlined::FAMILY);
-        let which = match (has_entry, sibling) {
-            (false, _) => inlined::UNSET,
-            (true, true) => inlined::SIBLINGS,
-            (true, false) => inlined::SET,
-        };
-        Some(number(names, which)).filter(|&region| region != 0)
-    }
-
-    /// A call is made in the region that is inlined where the call is, or in none.
-    fn enter_inlined(&self, top: usize, from: u64, inlined: Option<u64>) {
-        let at = &self.position;
-        let (open, name, last) = at.inlined.get();
-        match inlined {
-            Some(region) => {
-                if open == 0 && at.region.get() != 0 {
-                    return;
-                }
-                if open != top || name != region || from <= last {
-                    self.tick(region);
-                }
-                at.inlined.set((top, region, from));
-            }
-            None if open != 0 => {
-                at.inlined.set((0, 0, 0));
-                if at.blocks.get() == 0 {
-                    self.end_region();
-                }
-            }
-            None => {}
-        }
     }
 
     /// Leaves a function: its frame, which ended at `end`.

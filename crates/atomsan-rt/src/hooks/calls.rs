@@ -5,6 +5,14 @@ use core::mem::offset_of;
 
 extern "C-unwind" fn func_exit(thread: &Thread) {
     if !thread.exits_region_again() {
+        func_exit_outside(thread);
+    }
+}
+
+/// The same if no region ends with it.
+#[inline(never)]
+extern "C-unwind" fn func_exit_outside(thread: &Thread) {
+    if !thread.exits_outside_again() {
         func_exit_slowly();
     }
 }
@@ -20,6 +28,14 @@ extern "C-unwind" fn func_exit_slowly() {
 
 extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize, thread: &Thread) {
     if !thread.enters_region_again(call, function, stack) {
+        func_entry_outside(call, function, stack, thread);
+    }
+}
+
+/// The same if no region begins with it. A function of its own, because it needs more registers.
+#[inline(never)]
+extern "C-unwind" fn func_entry_outside(call: u64, function: u64, stack: usize, thread: &Thread) {
+    if !thread.enters_outside_again(call, function, stack) {
         func_entry_slowly(call, function, stack);
     }
 }

@@ -1,8 +1,8 @@
 //! The usual calls outside of functions that are regions, made again, and the end of a region: what [`super`] does, as far as it is
 //! the same each time. Where nothing has to be written down and no era begins, no other function is called for it.
 
-use super::{called_region, flag, inlined_entry, number};
-use crate::format::{LOW, answer};
+use super::{called_region, flag, inlined_entry, number, plain_flag};
+use crate::format::answer;
 use crate::ownership;
 use crate::thread::Thread;
 use core::num::NonZero;
@@ -69,6 +69,20 @@ impl Thread {
         flag::USER
     }
 
+    /// The call of a function that is no region, outside of regions, if that is usual: what its frame is to remember. It is made
+    /// with this, and no function of ours has to be called for it.
+    #[inline(always)]
+    pub(crate) fn makes_usual_call(&self, from: u64, function: u64) -> Option<u64> {
+        let said = self.position.recent.made(from, function)?.said();
+        let is_users = said & answer::USER != 0;
+        let may_be_region = said & (answer::INLINED | answer::ATOMIC) != 0;
+        if said == 0 || may_be_region || !self.is_outside() || is_users && self.is_of_entry(said) {
+            return None;
+        }
+        let begins_epoch = said & answer::PLAIN == 0 && self.used.get();
+        (!begins_epoch).then(|| self.called(said, is_users, false, 0).flags)
+    }
+
     /// Whether a function of the user's, of which this is said, is the entry point or belongs to it.
     #[inline(always)]
     fn is_of_entry(&self, said: u64) -> bool {
@@ -116,7 +130,15 @@ impl Thread {
         }
         let flag = |flag: u64, is: bool| if is { flag } else { 0 };
         let flags = flag(flag::USER, is_users) | flag(flag::FOREIGN, is_foreign);
+        let flags = flags | plain_flag(said);
         Again { is_inside, flags }
+    }
+
+    /// Whether a function whose frame remembers this has no region inlined in it. What is in the log when it is entered or returned to
+    /// need not be looked at again: wherever in it that is accessed, no region begins there.
+    #[inline(always)]
+    pub(crate) fn is_plain(function: u64) -> bool {
+        function & flag::PLAIN != 0
     }
 
     /// Whether a region ends where the frame does that ends at `end`, and nothing else does.
@@ -165,7 +187,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn leave_flagged(&self, function: u64) {
         let at = &self.position;
-        if function & !LOW == flag::USER {
+        if function & (flag::USER | flag::FOREIGN) == flag::USER {
             at.users.set(at.users.get() - 1);
             return;
         }

@@ -31,7 +31,9 @@ impl Thread {
             self.floor.set(end);
         }
         self.push(top, call, function & LOW | flags, stack);
-        self.next_epoch();
+        if !Thread::is_plain(flags) {
+            self.next_epoch();
+        }
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
@@ -61,6 +63,23 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
+    }
+
+    /// The same for the usual call of a function that is none.
+    #[inline(always)]
+    pub(crate) fn enters_outside_again(&self, call: u64, function: u64, stack: usize) -> bool {
+        let Some((top, _)) = self.room_for_frame(stack) else {
+            return false;
+        };
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let flags = self.makes_usual_call(call, function);
+        if let Some(flags) = flags {
+            self.push(top, call, function | flags, stack);
+        }
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        flags.is_some()
     }
 
     /// Where the next frame starts and ends, if there is nothing to be done first.
@@ -122,6 +141,27 @@ impl Thread {
         ends
     }
 
+    /// The same for a function outside of regions of which nothing is in the log.
+    #[inline(always)]
+    pub(crate) fn exits_outside_again(&self) -> bool {
+        let end = self.top.get();
+        let top = end - size_of::<Frame>();
+        let is_outside = self.tabled.get() && self.is_outside();
+        let has_more = self.excess.get() > 0 || top < self.base() || self.kept.get() > top;
+        if !is_outside || has_more || self.busy.get() {
+            return false;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the innermost frame, and there is one.
+        let function = unsafe { (*(top as *const Frame)).function };
+        self.top.set(top);
+        self.leave_flagged(function);
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        true
+    }
+
     /// Leaves the innermost function; not at all, and `false`, if there may be more to it.
     #[inline(always)]
     pub(crate) fn exits_again(&self) -> bool {
@@ -148,7 +188,7 @@ impl Thread {
             self.end_last_of_region();
         } else if goes_on {
             self.end_call();
-        } else if was_logged {
+        } else if was_logged && !Thread::is_plain(self.innermost_function()) {
             self.next_epoch();
         }
         self.leave_flagged(function);

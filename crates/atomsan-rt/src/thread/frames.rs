@@ -66,7 +66,7 @@ impl Thread {
     }
 
     /// How many frames there are.
-    pub(super) fn depth(&self) -> usize {
+    pub(crate) fn depth(&self) -> usize {
         (self.top.get() - self.base()) / size_of::<Frame>()
     }
 

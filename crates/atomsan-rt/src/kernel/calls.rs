@@ -1,0 +1,145 @@
+//! Calls: those that have been made before do the same as the first time, in less time; and which of them begin an epoch outside of
+//! regions, so that what is in the log is looked at again.
+
+use super::{no_stack, repeat_with, variable};
+use crate::format::answer::{
+    ALWAYS, ATOMIC, CLOSURE, FAMILY, FOREIGN, INLINED, INLINED_CLOSURE, KNOWN, PLAIN, REGION, USER,
+};
+use crate::start::{self, Logs};
+use crate::thread::{self, Thread};
+use crate::{calls, ownership};
+use shuttle::rand::{Rng, thread_rng};
+use std::vec::Vec;
+
+/// What may be said of a call, and of what is inlined there.
+fn any_answer() -> (u64, u64) {
+    let mut random = thread_rng();
+    let mut any = |of: u64| random.gen_range(0..of);
+    let mut said = KNOWN | (any(2) * FOREIGN) | (any(2) * PLAIN);
+    if any(2) == 0 {
+        said |= USER | (any(2) * CLOSURE) | (1 + any(3)) << FAMILY;
+        if any(2) == 0 {
+            said |= ATOMIC | (any(2) * ALWAYS) | (1 + any(3)) << REGION;
+        }
+    }
+    if any(3) > 0 {
+        return (said, 0);
+    }
+    let inlined = (0..4).fold(0, |words, _| words << 16 | any(4));
+    (said | INLINED | (any(2) * INLINED_CLOSURE), inlined)
+}
+
+/// Inside of a region, they only note the frame.
+fn enter_as_hooks_do(thread: &Thread, from: u64, function: u64, stack: usize) {
+    let is_done = !thread.is_inside()
+        && (thread.enters_region_again(from, function, stack)
+            || thread.enters_outside_again(from, function, stack)
+            || thread.enters_again(from, function, stack));
+    if !is_done {
+        thread.enter(from, function, stack);
+    }
+}
+
+fn exit_as_hooks_do(thread: &Thread) {
+    let stays_inside = thread.is_inside() && thread.region_floor() < thread.top.get();
+    let is_done = !stays_inside
+        && (thread.exits_region_again() || thread.exits_outside_again() || thread.exits_again());
+    if !is_done {
+        thread.exit();
+    }
+}
+
+/// Two threads make the same calls at random, each in its own memory: one looks at each of them for the first time, in the way that
+/// can do everything, and the other as the hooks do.
+#[test]
+fn calls_that_are_made_again_do_the_same() {
+    repeat_with(Logs::Transactions, 600, || {
+        crate::shadow::reset(super::MEMORY, super::MEMORY_SIZE);
+        let register = || thread::register(start::new_thread_number(), None, no_stack).unwrap();
+        let threads = [register(), register()];
+        calls::start_over();
+        for thread in threads {
+            thread.position.forget_calls();
+        }
+        let functions = thread_rng().gen_range(2..5);
+        let mut told = std::collections::HashSet::new();
+        let mut stack: Vec<u64> = Vec::new();
+        for step in 0..200 {
+            let mut random = thread_rng();
+            let caller = stack.last().copied().unwrap_or(0x1000);
+            if random.gen_range(0..3) == 0 {
+                let variable_of = |thread| variable(10 * thread + step % 10);
+                for (number, thread) in threads.into_iter().enumerate() {
+                    ownership::access(thread, variable_of(number), 8, true, 1);
+                }
+            } else if stack.len() < 6 && random.gen_range(0..2) == 0 {
+                let function = 0x2000 + 0x100 * random.gen_range(0..functions);
+                let from = caller + 0x10 * random.gen_range(1..3);
+                if told.insert((from, function)) {
+                    let (said, inlined) = any_answer();
+                    calls::tell(from, function, said, inlined);
+                }
+                stack.push(function);
+                let pointer = 0x9000 - 0x100 * stack.len();
+                threads[0].enter(from, function, pointer);
+                enter_as_hooks_do(threads[1], from, function, pointer);
+            } else if stack.pop().is_some() {
+                threads[0].exit();
+                exit_as_hooks_do(threads[1]);
+            }
+            let [first, again] = threads.map(Thread::whereabouts);
+            assert_eq!(first, again, "at step {step}");
+        }
+        for thread in threads {
+            thread.end();
+        }
+    });
+}
+
+/// Calls a function that has been called before, or returns from it; whether an epoch begins with that.
+fn begins_epoch(thread: &Thread, new: usize, step: impl FnOnce(&Thread) -> bool) -> bool {
+    // Something is in the log that belongs to the epoch.
+    ownership::access(thread, new, 8, true, 1);
+    let before = thread.mine.get();
+    assert!(step(thread), "this is a usual call");
+    thread.mine.get() != before
+}
+
+#[test]
+fn functions_in_which_nothing_is_inlined_begin_no_epoch() {
+    repeat_with(Logs::Transactions, 1, || {
+        crate::shadow::reset(super::MEMORY, super::MEMORY_SIZE);
+        let thread = thread::register(start::new_thread_number(), None, no_stack).unwrap();
+        let functions = [(0x4000, KNOWN), (0x5000, KNOWN | PLAIN)];
+        let call = |(caller, _): (u64, u64), (function, _): (u64, u64)| (caller + 1, function);
+        let mut seen = Vec::new();
+        for caller in functions {
+            let (from, outer) = call((0x3000, 0), caller);
+            calls::tell(from, outer, caller.1, 0);
+            thread.enter(from, outer, 0x900);
+            for callee in functions {
+                let (from, function) = call(caller, callee);
+                calls::tell(from, function, callee.1, 0);
+                // The first time, it is looked up.
+                thread.enter(from, function, 0x800);
+                thread.exit();
+                let new = variable(2 * seen.len());
+                let enters = begins_epoch(thread, new, |thread| {
+                    thread.enters_again(from, function, 0x800)
+                });
+                let exits = begins_epoch(thread, new + 8, Thread::exits_again);
+                seen.push((caller.1 & PLAIN != 0, callee.1 & PLAIN != 0, enters, exits));
+            }
+            thread.exit();
+        }
+        thread.end();
+        // It is the function that is entered that counts, or returned to.
+        let expected = [
+            (false, false, true, true),
+            (false, true, false, true),
+            (true, false, true, false),
+            (true, true, false, false),
+        ];
+        assert_eq!(seen, expected);
+    });
+}
