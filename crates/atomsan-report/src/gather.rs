@@ -12,6 +12,11 @@
 //! (`[10, 12]` and `[12, 15]`) are two mistakes and stay two findings. Nothing is thrown away: the
 //! clearest report stands for its gap and carries the others (`also`).
 //!
+//! A report whose second line is above its first (`[20, 19]`) has gone through a loop: its gap is behind the
+//! first line or before the second, as far as the loop goes, which nobody knows. So a gap explains it if
+//! one of the gap's reports touches its lines: `[14, 19]` may be split right before line 19, and so may
+//! `[20, 19]`.
+//!
 //! What makes a gap known again is in [`fingerprint`].
 
 use crate::accepted::Marks;
@@ -108,10 +113,20 @@ struct Gap {
 }
 
 impl Gap {
-    fn includes(&self, line: u32) -> bool {
-        let mut all = self.reports.iter().filter_map(lines);
-        all.any(|(first, last)| (first..=last).contains(&line))
+    fn of(end: u32, report: Report) -> Gap {
+        let reports = vec![report];
+        Gap { end, reports }
     }
+
+    fn touches(&self, (first, last): (u32, u32)) -> bool {
+        let mut all = self.reports.iter().filter_map(lines);
+        all.any(|(start, end)| start <= last && first <= end)
+    }
+}
+
+/// Whether the second step was at a later line than the first one.
+fn is_straight(report: &Report) -> bool {
+    matches!(*report.culprit.lines.as_slice(), [first, second] if first < second)
 }
 
 /// The findings of one function, or the only one that is of none.
@@ -120,29 +135,26 @@ fn gaps(reports: Vec<Report>) -> Vec<Report> {
         return vec![finding(reports)];
     }
     let of = |report: &Report| lines(report).unwrap_or_default();
-    let (points, mut open): (Vec<_>, Vec<_>) =
-        (united(reports).into_iter()).partition(|report| of(report).0 == of(report).1);
-    open.sort_by_key(|report| of(report).1);
+    let mut reports = united(reports);
+    reports.sort_by_key(|report| of(report).1);
+    let (open, rest): (Vec<_>, Vec<_>) = reports.into_iter().partition(is_straight);
     let mut gaps: Vec<Gap> = Vec::new();
     for report in open {
         let (first, end) = of(&report);
         match gaps.last_mut() {
             Some(gap) if first < gap.end => gap.reports.push(report),
-            _ => gaps.push(Gap {
-                end,
-                reports: vec![report],
-            }),
+            _ => gaps.push(Gap::of(end, report)),
         }
     }
-    // What was split within one line is explained by any gap that includes the line.
-    for report in points {
-        let (line, end) = of(&report);
-        match gaps.iter_mut().find(|gap| gap.includes(line)) {
+    // What was split between two turns of a loop, then what was split within one line.
+    let (points, turns): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|report| of(report).0 == of(report).1);
+    for report in turns.into_iter().chain(points) {
+        let lines = of(&report);
+        match gaps.iter_mut().find(|gap| gap.touches(lines)) {
             Some(gap) => gap.reports.push(report),
-            None => gaps.push(Gap {
-                end,
-                reports: vec![report],
-            }),
+            None => gaps.push(Gap::of(lines.1, report)),
         }
     }
     gaps.sort_by_key(|gap| gap.end);
@@ -259,6 +271,31 @@ mod tests {
         // The one in the middle shares a gap with each of the others, but not with both.
         let found = found(vec![at(1, 5), at(4, 9), at(8, 12)]);
         assert_eq!(found.len(), 2);
+    }
+
+    #[test]
+    fn a_loop_is_split_where_its_lines_are_or_between_its_turns() {
+        // In whatever order they come.
+        for (reports, expected) in [
+            ([(14, 19), (20, 19)], 1),
+            ([(14, 19), (20, 18)], 1),
+            ([(20, 24), (20, 12)], 1),
+            ([(22, 24), (20, 12)], 2),
+            ([(8, 10), (20, 12)], 2),
+            ([(20, 12), (18, 14)], 1),
+            ([(20, 12), (28, 24)], 2),
+        ] {
+            let mut reports = reports.map(|(first, second)| at(first, second));
+            assert_eq!(gather(reports.to_vec()).len(), expected, "{reports:?}");
+            reports.reverse();
+            let findings = gather(reports.to_vec());
+            assert_eq!(findings.len(), expected, "{reports:?}");
+            assert_eq!(gather(findings.clone()), findings, "gathered again");
+        }
+        // Where the gap of the others lies further up, and nothing else shows how far the loop goes.
+        assert_eq!(found(vec![at(14, 18), at(14, 19), at(20, 19)]), [[14, 19]]);
+        // What stands for all is what encloses most.
+        assert_eq!(found(vec![at(20, 19), at(14, 19)]), [[14, 19]]);
     }
 
     #[test]
