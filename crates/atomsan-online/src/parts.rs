@@ -322,6 +322,8 @@ impl Walk {
         mut visit: impl FnMut(&mut Walk, &Record, &[u64]),
     ) -> io::Result<()> {
         let wanted: Vec<usize> = self.wanted(chunks).collect();
+        let ends = self.stretches.iter().map(|stretch| *stretch.clocks.end());
+        let last = ends.max().unwrap_or(0);
         let settled = live.settled(self.slot);
         let mut next = 0;
         for index in wanted {
@@ -350,6 +352,11 @@ impl Walk {
                 let words = &words[at..at + record.kind.words()];
                 at += words.len();
                 if record.kind == Kind::Transaction {
+                    if record.subject > last {
+                        // Nothing of the rest belongs to any.
+                        self.close();
+                        return Ok(());
+                    }
                     self.follow(&record, words);
                     self.enter(record.subject);
                     self.transaction += 1;
