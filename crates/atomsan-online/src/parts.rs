@@ -437,6 +437,11 @@ impl Walk {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use atomsan_recording::format::{
+        CHUNK_HEADER_SIZE, CHUNK_MAGIC, ChunkHeader, ENTRY_SIZE, MAGIC, SLOT_ENTRIES, entry, header,
+    };
+    use std::mem::offset_of;
+    use std::os::unix::fs::FileExt as _;
 
     /// Follows a record.
     fn follow(walk: &mut Walk, words: &[u64]) {
@@ -482,6 +487,63 @@ mod tests {
         assert_eq!(walk.snapshot(), snapshot[..3].concat());
         follow(&mut walk, &[first_word(Kind::Transaction, 0, 9), 1]);
         assert_eq!(walk.snapshot(), thread);
+    }
+
+    /// A recording with one chunk, of slot 1.
+    fn live(words: &[u64]) -> (tempfile::NamedTempFile, Live) {
+        const CHUNK: usize = 1 << 20;
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let write = |offset: usize, word: u64| {
+            let file = file.as_file();
+            file.write_all_at(&word.to_le_bytes(), offset as u64)
+                .unwrap();
+        };
+        let entry = SLOT_ENTRIES + ENTRY_SIZE;
+        write(header::MAGIC, MAGIC);
+        write(header::HIGHEST_SLOT, 1);
+        write(entry + entry::FIRST_CHUNK, CHUNK as u64);
+        write(entry + entry::POSITION, 8 + 8 * words.len() as u64);
+        write(CHUNK + offset_of!(ChunkHeader, magic), CHUNK_MAGIC.into());
+        write(CHUNK + offset_of!(ChunkHeader, position), 8);
+        for (at, &word) in words.iter().enumerate() {
+            write(CHUNK + CHUNK_HEADER_SIZE + 8 * at, word);
+        }
+        let mut live = Live::open(file.path()).unwrap().unwrap();
+        live.look().unwrap();
+        live.look_at_clocks().unwrap();
+        (file, live)
+    }
+
+    /// By definition: what is visited is what belongs to a transaction of a component, wherever in the log that is.
+    #[test]
+    fn a_walk_visits_the_transactions_of_components() {
+        let transaction = |number| {
+            let begin = [first_word(Kind::Transaction, 0, number), 0];
+            let read = [first_word(Kind::Read, 8, 8 * number), second_word(0, 7)];
+            [begin, read].concat()
+        };
+        let words: Vec<u64> = (1..=6).flat_map(transaction).collect();
+        let (_file, mut live) = live(&words);
+        let chunks = VecDeque::from([live.first_chunk(1).unwrap().unwrap()]);
+        let ranges = (1..=7).flat_map(|start| (start..=7).map(move |end| start..=end));
+        let ranges: Vec<RangeInclusive<u64>> = ranges.collect();
+        for one in &ranges {
+            for other in &ranges {
+                let mut both = [one.clone(), other.clone()];
+                both.sort_by_key(|range| *range.start());
+                let stretches = (0..).zip(both);
+                let stretches = stretches.map(|(number, range)| Stretch::new(number, range));
+                let mut walk = Walk::new(1, stretches.collect());
+                let mut visited = Vec::new();
+                walk.through(&mut live, &chunks, |_, record, _| {
+                    visited.push(record.subject / 8);
+                })
+                .unwrap();
+                let is_wanted = |number: &u64| one.contains(number) || other.contains(number);
+                let expected: Vec<u64> = (1..=6).filter(is_wanted).collect();
+                assert_eq!(visited, expected, "{one:?}, {other:?}");
+            }
+        }
     }
 
     #[test]
