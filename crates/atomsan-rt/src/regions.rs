@@ -325,7 +325,8 @@ impl Thread {
     pub(crate) fn write_edge(&self, slot: u32, clock: u64, flags: u64) {
         let (now, region) = (self.position.clock.get(), self.position.region.get());
         let unary = u64::from(region == 0);
-        if self.log_position().is_some() {
+        let has_log = self.log_position().is_some();
+        if has_log {
             thread::leaves(slot, clock & LOW);
             thread::count_edge();
         }
@@ -338,7 +339,11 @@ impl Thread {
         edges.set(edges.get().wrapping_add(1));
         // Whoever sees the clock there can also see what leads there.
         if unary == 1 {
+            let stretch = self.stretch.get();
             self.tick(0);
+            if has_log && !self.minds_order() {
+                self.stay_in_stretch(stretch);
+            }
         }
     }
 

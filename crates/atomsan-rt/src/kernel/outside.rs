@@ -310,3 +310,34 @@ fn what_repeats_where_no_region_is_left_is_not() {
         }
     });
 }
+
+/// Nor is it behind an edge: it comes from no region that is left and goes on.
+#[test]
+fn what_repeats_behind_an_edge_is_not_where_no_region_is_left() {
+    repeat_with(Logs::Transactions, 1, || {
+        shadow::reset(MEMORY, MEMORY_SIZE);
+        let mut game = Game::new(2);
+        let logged = |game: &mut Game, number| {
+            let before = game.players[1].actor.thread.position();
+            game.plain(1, number, false);
+            game.players[1].actor.thread.position() - before
+        };
+        // Both have read it, so it has no owner.
+        game.plain(0, 8, true);
+        logged(&mut game, 8);
+        game.plain(0, 8, false);
+        assert!(logged(&mut game, 8) > 0);
+        for number in 9..12 {
+            game.plain(0, number, true);
+            assert!(logged(&mut game, number) > 0);
+            assert_eq!(logged(&mut game, 8), 0);
+        }
+        game.region(0);
+        game.plain(0, 12, true);
+        assert!(logged(&mut game, 12) > 0);
+        assert!(logged(&mut game, 8) > 0);
+        for player in &game.players {
+            player.actor.thread.end();
+        }
+    });
+}

@@ -133,6 +133,13 @@ impl Logs {
         before.get(&first.0).is_some_and(|&count| count > first.1)
     }
 
+    /// The number of the transaction that a record is in, where the program knows them.
+    pub(super) fn transaction_of(&self, (slot, index): Place) -> Option<u64> {
+        let records = self.logs[&slot][..=index].iter().rev();
+        let mut marks = records.filter(|record| record.kind == Kind::Transaction);
+        marks.next().map(|record| record.subject)
+    }
+
     /// Performs the atomic operations in the order of the logs: each finds what the last one left.
     pub(super) fn replay_values(&self) {
         let mut memory = HashMap::<u64, u64>::new();

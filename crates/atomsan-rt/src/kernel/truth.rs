@@ -39,6 +39,8 @@ pub(super) struct Access {
     /// The slot and the number of its transaction, when it took effect and when the runtime was done
     /// with it: it is before what comes after the first, and after what comes before the second.
     pub(super) transactions: [(u32, u64); 2],
+    /// Whether it was made outside of regions.
+    pub(super) outside: bool,
     clock: Clock,
 }
 
@@ -138,6 +140,7 @@ impl Truth {
             atomic,
             log: (0, 0, 0),
             transactions: [(0, 0); 2],
+            outside: false,
             clock: self.clocks[thread].clone(),
         }
     }

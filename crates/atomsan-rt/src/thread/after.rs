@@ -260,7 +260,9 @@ impl Thread {
                 self.mark();
             }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
-            self.start_stretch_anew();
+            if self.minds_order() {
+                self.start_stretch_anew();
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //!
 //! What a thread does there is one transaction only as long as nothing new comes in. Say that it reads `y`, then `x`, which depends
 //! on an open transaction `f`, and then `y` again. If `f` writes to `y` next, the two are in a cycle, by the second read
-//! only: so another [stretch](super::stretch) must begin with `x`. An edge begins one. But a thread that is after `f` already writes
+//! only: so another [stretch](super::stretch) must begin with `x`. An edge from `f` begins one. But a thread that is after `f` already writes
 //! none, and it need not be so by a conflict: perhaps both are readers of one lock, or have read one variable, or use neighbours in a
 //! granule. Such an order begins a stretch too early, and then the conflict none.
 //!
@@ -17,7 +17,10 @@
 //!
 //! Edges that close a cycle lead to an open region, so the cycle has left it before: some edge leads out of the transaction
 //! that a thread is in now. That is rare. For each slot there is the number of the last transaction that an edge leads out of,
-//! and while no thread is in a region in such a one, nothing has to begin.
+//! and while no thread is in a region in such a one, nothing has to begin: not behind an edge either. What the thread did before the edge
+//! stands for what it repeats behind it, though another transaction has begun; if a cycle ever goes through the thread, it comes in by a later
+//! edge, which begins a stretch. For the same reason it does not matter that an edge may start at the transaction in which a read was logged, and not at the one
+//! in which it was repeated: all that leads to either is over.
 //!
 //! The number is there before the edge is counted and written, and the edge is written before anything changes hands. So who depends on
 //! a transaction sees that it was left. A thread that has found nothing needs to look again when there are
@@ -50,6 +53,12 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn minds_others(&self) -> bool {
         self.is_outside() && self.tabled.get() && !self.silent.get() && self.may_be_in_cycle()
+    }
+
+    /// Whether a stretch has to begin behind an edge. The source of the edge counts as left already.
+    #[inline(always)]
+    pub(crate) fn minds_order(&self) -> bool {
+        !self.is_outside() || !self.tabled.get() || self.may_be_in_cycle()
     }
 
     /// What follows may be in conflict with others.

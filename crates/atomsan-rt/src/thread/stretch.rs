@@ -7,7 +7,8 @@
 //! transaction and the edges that come into it. Those end a stretch, because who is to blame for a cycle depends
 //! on whether an edge leaves a transaction before another one comes in: what leaves it from behind the
 //! one that came in must be in the log behind it. (The engines' tests have that as a property of random
-//! traces, `stretches.rs`, with an example of what goes wrong otherwise.) Outside of regions, [more](super::outside) does.
+//! traces, `stretches.rs`, with an example of what goes wrong otherwise.) Outside of regions, it is what may be
+//! in a cycle that [does](super::outside).
 //!
 //! A stretch is told by the thread's own word at its beginning, with nothing logged. The shadow word of a granule says by its epoch
 //! whether its owner has accessed it in the stretch; of a granule without an owner the
@@ -43,6 +44,13 @@ impl Thread {
         let start = ownership::nothing_logged(mine);
         self.stretch.set(start);
         self.stretched.set(ownership::within(start, mine));
+    }
+
+    /// The stretch that began with this word goes on, though another transaction has begun.
+    pub(crate) fn stay_in_stretch(&self, start: u64) {
+        self.stretch.set(start);
+        platform::set_stretch_word(self.stretch_key());
+        self.go_on_in_stretch();
     }
 
     /// The same in another epoch, unless this stretch has only just begun. An epoch in which nothing was logged does not do: words
