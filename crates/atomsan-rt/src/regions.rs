@@ -341,7 +341,7 @@ impl Thread {
         if unary == 1 {
             let stretch = self.stretch.get();
             self.tick(0);
-            if has_log && !self.minds_order() {
+            if has_log && self.was_calm() && !self.minds_order() {
                 self.stay_in_stretch(stretch);
             }
         }

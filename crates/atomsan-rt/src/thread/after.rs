@@ -251,16 +251,19 @@ impl Thread {
         let Some(known) = self.known.get(slot as usize) else {
             return;
         };
+        let transaction = self.own_clock();
         if self.tabled.get() {
             self.link(slot, clock);
         }
+        // Another transaction has begun a stretch, if it had to.
+        let has_begun = self.own_clock() != transaction;
         if known.get() < position {
             known.set(position);
             if self.tabled.get() {
                 self.mark();
             }
             self.write([first_word(Kind::Edge, 0, position), u64::from(slot)]);
-            if self.minds_order() {
+            if !has_begun && self.minds_order() {
                 self.start_stretch_anew();
             }
         }

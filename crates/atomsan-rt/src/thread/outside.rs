@@ -61,6 +61,13 @@ impl Thread {
         !self.is_outside() || !self.tabled.get() || self.may_be_in_cycle()
     }
 
+    /// Whether no stretch had to begin when that was last looked at. If one had to, it is not worth while to look as soon as there is an edge:
+    /// what is taken looks again.
+    #[inline(always)]
+    pub(crate) fn was_calm(&self) -> bool {
+        self.calm.get() != 0
+    }
+
     /// What follows may be in conflict with others.
     pub(crate) fn meets_others(&self) {
         if self.minds_others() {
