@@ -1,6 +1,6 @@
 //! Says that it is gone, and then looks at what the other side may have freed by now.
 //! To observe it would be to use what has been freed, so it is only predicted.
-//! finding: free_wrong::leave 26 27
+//! finding: free_wrong::leave 24 25
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -19,14 +19,15 @@ unsafe impl Send for Side {}
 /// The last one frees.
 #[inline(never)]
 fn leave(side: Side) -> u64 {
-    let channel = side.0;
     // SAFETY: this side is still counted.
-    let gone = unsafe { &(*channel).gone };
-    // SAFETY: not at all, if the other side leaves right here.
-    if gone.fetch_add(1, Ordering::AcqRel) == 0 {
-        return unsafe { (*channel).waker };
-    }
-    free(side)
+    let gone = unsafe { &(*side.0).gone };
+    let is_last = gone.fetch_add(1, Ordering::AcqRel) == 1;
+    if is_last { free(side) } else { look(side) }
+}
+
+fn look(side: Side) -> u64 {
+    // SAFETY: not at all, if the other side has left since this one has said that it is gone.
+    unsafe { (*side.0).waker }
 }
 
 fn free(side: Side) -> u64 {
