@@ -14,7 +14,8 @@
 //! Where the program knows its transactions ([`linked`]), whether it logs its accesses or not:
 //!
 //! - of two accesses that conflict, and that the program orders, the first one's transaction comes
-//!   first by edges and by the order of each thread; and so do those that hold a lock;
+//!   first by edges and by the order of each thread; and so do those that hold a lock. A read outside of regions may count for
+//!   the transaction it was logged in, if the two are in no cycle;
 //! - transactions that take one lock once, in turns, are in no circle.
 //!
 //! Synchronisation that the runtime does not see ([`Actor::alone`]) leaves the whole order of the

@@ -178,6 +178,14 @@ impl Game {
         });
     }
 
+    /// The second thread reads; how many bytes it logs for that.
+    fn logs_read(&mut self, number: usize) -> u64 {
+        let thread = self.players[1].actor.thread;
+        let before = thread.position();
+        self.plain(1, number, false);
+        thread.position() - before
+    }
+
     fn atomic(&mut self, player: usize, number: usize, write: bool) {
         self.says(player, if write { "stores" } else { "loads" }, number);
         self.does(player, number, if write { Does::Write } else { Does::Read });
@@ -284,26 +292,21 @@ fn what_repeats_where_no_region_is_left_is_not() {
     repeat_with(Logs::Transactions, 1, || {
         shadow::reset(MEMORY, MEMORY_SIZE);
         let mut game = Game::new(2);
-        let read = |game: &mut Game, number| {
-            let before = game.players[1].actor.thread.position();
-            game.plain(1, number, false);
-            game.players[1].actor.thread.position() - before
-        };
         game.region(0);
         (8..16).for_each(|number| game.plain(0, number, true));
         for number in 8..10 {
-            assert!(read(&mut game, number) > 0);
-            assert!(number == 8 || read(&mut game, 8) > 0);
-            assert_eq!(read(&mut game, 8), 0);
+            assert!(game.logs_read(number) > 0);
+            assert!(number == 8 || game.logs_read(8) > 0);
+            assert_eq!(game.logs_read(8), 0);
         }
         game.region(0);
         for number in 10..16 {
-            assert!(read(&mut game, number) > 0);
+            assert!(game.logs_read(number) > 0);
             if number == 10 {
                 // There may be an edge to the end of the region.
-                read(&mut game, 8);
+                game.logs_read(8);
             }
-            assert_eq!(read(&mut game, 8), 0);
+            assert_eq!(game.logs_read(8), 0);
         }
         for player in &game.players {
             player.actor.thread.end();
@@ -317,25 +320,20 @@ fn what_repeats_behind_an_edge_is_not_where_no_region_is_left() {
     repeat_with(Logs::Transactions, 1, || {
         shadow::reset(MEMORY, MEMORY_SIZE);
         let mut game = Game::new(2);
-        let logged = |game: &mut Game, number| {
-            let before = game.players[1].actor.thread.position();
-            game.plain(1, number, false);
-            game.players[1].actor.thread.position() - before
-        };
         // Both have read it, so it has no owner.
         game.plain(0, 8, true);
-        logged(&mut game, 8);
+        game.logs_read(8);
         game.plain(0, 8, false);
-        assert!(logged(&mut game, 8) > 0);
+        assert!(game.logs_read(8) > 0);
         for number in 9..12 {
             game.plain(0, number, true);
-            assert!(logged(&mut game, number) > 0);
-            assert_eq!(logged(&mut game, 8), 0);
+            assert!(game.logs_read(number) > 0);
+            assert_eq!(game.logs_read(8), 0);
         }
         game.region(0);
         game.plain(0, 12, true);
-        assert!(logged(&mut game, 12) > 0);
-        assert!(logged(&mut game, 8) > 0);
+        assert!(game.logs_read(12) > 0);
+        assert!(game.logs_read(8) > 0);
         for player in &game.players {
             player.actor.thread.end();
         }
