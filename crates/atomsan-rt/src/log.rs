@@ -86,13 +86,13 @@ impl Log {
         self.publish(at + 8 * N as u64);
     }
 
-    /// Appends a record, for which there must be room.
+    /// Appends a record, or several at once, for which there must be room.
     #[inline(always)]
-    pub(crate) fn write_one(&self, words: [u64; 2]) {
+    pub(crate) fn write_at_once<const N: usize>(&self, words: [u64; N]) {
         let at = self.cursor.get();
         // SAFETY: as in `write`.
         unsafe { put(at.wrapping_add(self.shift.get()) as usize, words) };
-        self.publish(at + 16);
+        self.publish(at + 8 * N as u64);
     }
 
     /// How many bytes of the current chunk have records.

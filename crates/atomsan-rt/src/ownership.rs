@@ -47,8 +47,8 @@ pub(crate) use logged::{
 };
 pub(crate) use range::access_range;
 pub(crate) use word::{
-    EPOCH, SHARED, epoch_of, epochs, era, foreign, is_last_of_era, logging, next_epoch,
-    nothing_logged, owned_by, settled, since, stays, within,
+    EPOCH, SHARED, WITHIN_EPOCH, epoch_of, epochs, era, foreign, is_last_of_era, logging,
+    next_epoch, nothing_logged, owned_by, settled, since, stays, within,
 };
 
 use crate::format::{Kind, TAKEN, first_word, second_word};

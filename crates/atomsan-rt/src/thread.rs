@@ -381,7 +381,8 @@ impl Thread {
     /// From here on, plain accesses do not count, or do. The hooks return at once if they do not.
     #[inline(always)]
     pub(crate) fn skip(&self, skips: bool) {
-        if self.skips.replace(skips) != skips {
+        if self.skips.get() != skips {
+            self.skips.set(skips);
             platform::set_masks_word(!skips);
         }
     }

@@ -104,6 +104,9 @@ pub(crate) fn within(beginning: u64, word: u64) -> u64 {
     word.wrapping_sub(beginning) << EPOCH.leading_zeros()
 }
 
+/// How far a thread's own word is [within](within) its epoch.
+pub(crate) const WITHIN_EPOCH: u64 = BYTES << EPOCH.leading_zeros();
+
 /// So many epochs, as [`since`] counts them.
 pub(crate) const fn epochs(count: u64) -> u64 {
     count << EPOCH.trailing_zeros()
@@ -162,6 +165,7 @@ mod tests {
                 nothing_logged(mine(2)),
                 within(nothing_logged(mine(2)), mine(4)),
             );
+            assert_eq!(within(nothing_logged(mine(2)), mine(2)), WITHIN_EPOCH);
             for (later, is_within) in [
                 (0, false),
                 (1, false),

@@ -35,9 +35,10 @@ impl Thread {
         Some(self.called(said, is_users, is_inside, end))
     }
 
-    /// The region that the call of a function begins, if that is usual: no function of ours has to be called for it.
+    /// The region that the call of a function begins, and the own word of its first epoch, if that is usual: no function of ours has to
+    /// be called for it.
     #[inline(always)]
-    pub(crate) fn usual_region(&self, from: u64, function: u64) -> Option<NonZero<u64>> {
+    pub(crate) fn usual_region(&self, from: u64, function: u64) -> Option<(NonZero<u64>, u64)> {
         const USUAL: u64 = answer::USER | answer::ATOMIC;
         let made = self.position.recent.made(from, function)?;
         let said = made.said();
@@ -53,17 +54,22 @@ impl Thread {
             }
             made.edges.set(edges);
         }
-        if ownership::is_last_of_era(self.mine.get()) {
+        let mine = self.mine.get();
+        if ownership::is_last_of_era(mine) {
             return None;
         }
-        NonZero::new(region)
+        Some((NonZero::new(region)?, mine + ownership::epochs(1)))
     }
 
     /// Begins it, by a call whose frame is going to end at `end`; what that is to remember of it.
     #[inline(always)]
-    pub(crate) fn begin_usual_region(&self, region: NonZero<u64>, end: usize) -> u64 {
+    pub(crate) fn begin_usual_region(
+        &self,
+        (region, mine): (NonZero<u64>, u64),
+        end: usize,
+    ) -> u64 {
         let at = &self.position;
-        self.begin(region.get(), self.mine.get() + ownership::epochs(1));
+        self.begin(region.get(), mine);
         at.users.set(at.users.get() + 1);
         at.floor.set(end);
         flag::USER

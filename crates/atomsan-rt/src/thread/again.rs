@@ -56,9 +56,9 @@ impl Thread {
         let flags = self.begin_usual_region(region, end);
         self.room.set(self.limit());
         self.floor.set(end);
-        self.push(top, call, function | flags, stack);
+        let frame = self.push(top, call, function | flags, stack);
         if self.talks_inside.get() && self.kept.get() == top {
-            self.says_where_at_first();
+            self.says_where_at_first(Some(frame));
         }
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
@@ -92,9 +92,9 @@ impl Thread {
         (is_free && !self.busy.get()).then_some((top, top + size_of::<Frame>()))
     }
 
-    /// Puts a frame on top, for which there must be room.
+    /// Puts a frame on top, for which there must be room; this frame.
     #[inline(always)]
-    fn push(&self, top: usize, call: u64, function: u64, stack: usize) {
+    fn push(&self, top: usize, call: u64, function: u64, stack: usize) -> Frame {
         let frame = Frame {
             call,
             function,
@@ -103,6 +103,7 @@ impl Thread {
         // SAFETY: there is room for a frame.
         unsafe { (*(top as *const Cell<Frame>)).set(frame) };
         self.top.set(top + size_of::<Frame>());
+        frame
     }
 
     /// Leaves the innermost function, with which a region ends, if no function of ours is called for that; whether it was
@@ -133,7 +134,7 @@ impl Thread {
             self.floor.set(usize::MAX);
             self.leave_flagged(function);
             if self.talks_outside.get() && self.kept.get() == top {
-                self.says_where_at_first();
+                self.says_where_at_first(None);
             }
         }
         compiler_fence(Ordering::SeqCst);

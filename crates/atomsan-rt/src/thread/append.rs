@@ -129,35 +129,37 @@ impl Thread {
         if !is_usual || !self.log.has_room(4) {
             return false;
         }
-        self.says_where(clock);
+        // SAFETY: in front of the top is a frame.
+        let frame = || unsafe { (*(kept as *const Cell<Frame>)).get() };
+        self.says_where(clock, (top != kept).then(frame));
         true
     }
 
     /// Writes it down where a region begins or ends, if nothing else has to be said and there is room: the first access would have
-    /// to wait for it. At most one function has been entered that the log does not have.
+    /// to wait for it. The function has been entered that the log does not have, and no other one.
     #[inline(always)]
-    pub(super) fn says_where_at_first(&self) {
+    pub(super) fn says_where_at_first(&self, function: Option<Frame>) {
         let is_muted = self.skips.get() || self.ignoring.get() > 0;
         if self.silent.get() || is_muted || !self.log.has_room(4) {
             return;
         }
-        self.says_where(Some(self.position.now()));
+        self.says_where(Some(self.position.now()), function);
         self.ready.set(self.top.get());
     }
 
     /// Writes down the number of the transaction, if it has one, and the function that the thread is in besides those that are in the
     /// log, if there is one. There must be room for both.
     #[inline(always)]
-    fn says_where(&self, clock: Option<u64>) {
-        let (top, kept) = (self.top.get(), self.kept.get());
-        if let Some(clock) = clock {
-            self.log.write_one(self.marking(clock));
+    fn says_where(&self, clock: Option<u64>, function: Option<Frame>) {
+        let marking = clock.map(|clock| self.marking(clock));
+        match (marking, function.map(|frame| self.entered(frame))) {
+            (Some([clock, left]), Some([call, function])) => {
+                self.log.write_at_once([clock, left, call, function]);
+            }
+            (Some(record), None) | (None, Some(record)) => self.log.write_at_once(record),
+            (None, None) => {}
         }
-        if top != kept {
-            // SAFETY: in front of the top is a frame.
-            let frame = unsafe { (*(kept as *const Cell<Frame>)).get() };
-            self.log.write_one(self.entered(frame));
-        }
+        let top = self.top.get();
         self.kept.set(top);
         self.logged.set(top);
     }

@@ -41,9 +41,8 @@ impl Thread {
     /// know yet.
     #[inline(always)]
     pub(super) fn start_stretch_with(&self, mine: u64) {
-        let start = ownership::nothing_logged(mine);
-        self.stretch.set(start);
-        self.stretched.set(ownership::within(start, mine));
+        self.stretch.set(ownership::nothing_logged(mine));
+        self.stretched.set(ownership::WITHIN_EPOCH);
     }
 
     /// The stretch that began with this word goes on, though another transaction has begun.
