@@ -327,8 +327,8 @@ impl Thread {
         let unary = u64::from(region == 0);
         let has_log = self.log_position().is_some();
         if has_log {
-            thread::leaves(slot, clock & LOW);
-            thread::count_edge();
+            thread::leaves(slot, clock);
+            thread::count_edge(self.slot.get());
         }
         self.write_link([
             first_word(Kind::Link, 0, clock),

@@ -132,6 +132,17 @@ impl Thread {
             self.remember_after(slot, epoch, source.clock);
             return source.clock;
         }
+        // Nothing else of the other's need be looked at if the transaction is over, and so the epoch.
+        let source = self.source(slot, find);
+        if let Some(Source {
+            clock,
+            end: Some(end),
+        }) = source
+        {
+            self.order(slot, end, clock);
+            self.remember_after(slot, epoch, end);
+            return end;
+        }
         // Before the position is looked at: all that the owner did in an epoch that is over is before that.
         let is_over = is_over(slot, epoch);
         // Before the transaction is looked at: all that is before it is in that one, or earlier.

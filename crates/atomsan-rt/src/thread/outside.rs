@@ -24,9 +24,9 @@
 //!
 //! The number is there before the edge is counted and written, and the edge is written before anything changes hands. So who depends on
 //! a transaction sees that it was left. A thread that has found nothing needs to look again when there are
-//! more edges: numbers of transactions only grow.
+//! more such edges: numbers of transactions only grow. An edge that leads out of what is over, or of no region, makes no difference,
+//! and is most of them; it is not counted here, because what is would be a cache line that goes to and fro.
 
-use super::rewind::edges;
 use super::{HIGHEST, Thread};
 use crate::format::{LOW, SLOTS};
 use crate::regions;
@@ -36,16 +36,22 @@ use core::sync::atomic::Ordering;
 /// So many threads are not looked at each time: some of them may be in a region.
 const MANY: usize = 64;
 
-/// For each slot, the last transaction that an edge leads out of.
+/// For each slot, the last transaction that an edge has led out of while it was open. There is no slot 0: that is how many such edges there
+/// were.
 static LEFT: [AtomicU64; SLOTS + 1] = [const { AtomicU64::new(0) }; SLOTS + 1];
 
-/// An edge is going to be counted that leads out of a transaction of a slot.
+/// An edge is going to be written that leads out of a transaction of a slot, given as by [`regions::clock`].
 pub(crate) fn leaves(slot: u32, clock: u64) {
-    if let Some(left) = LEFT.get(slot as usize)
-        && left.load(Ordering::Relaxed) < clock
-    {
-        left.fetch_max(clock, Ordering::Release);
+    if clock >> 48 == 0 || regions::clock(slot) != clock {
+        return;
     }
+    if let Some(left) = LEFT.get(slot as usize)
+        && left.load(Ordering::Relaxed) < clock & LOW
+    {
+        left.fetch_max(clock & LOW, Ordering::Release);
+    }
+    // Also if another thread has just said so: it may not have counted yet.
+    LEFT[0].fetch_add(1, Ordering::SeqCst);
 }
 
 impl Thread {
@@ -77,7 +83,7 @@ impl Thread {
 
     /// Whether another thread is in a region, in a transaction that an edge leads out of.
     fn may_be_in_cycle(&self) -> bool {
-        let edges = edges();
+        let edges = LEFT[0].load(Ordering::SeqCst);
         if self.calm.get() == edges + 1 {
             return false;
         }

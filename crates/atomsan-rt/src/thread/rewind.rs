@@ -38,27 +38,36 @@ const ENOUGH_KEPT: u64 = 1 << 10;
 /// After so much more it is tried again.
 const AGAIN: u64 = 1 << 10;
 
-/// How many edges between transactions have been written.
-static EDGES: AtomicU64 = AtomicU64::new(0);
+/// A counter with a cache line of its own.
+#[repr(align(64))]
+struct Counter(AtomicU64);
 
-/// An edge is going to be written.
-pub(crate) fn count_edge() {
-    EDGES.fetch_add(1, Ordering::SeqCst);
-}
+/// How many edges between transactions have been written, by threads with the same rest of their slots: if all counted in one place,
+/// each edge would take a cache line from another thread.
+static EDGES: [Counter; 16] = [const { Counter(AtomicU64::new(0)) }; 16];
 
-/// How many edges there are.
-pub(super) fn edges() -> u64 {
-    EDGES.load(Ordering::SeqCst)
+/// An edge is going to be written to the log of a slot.
+pub(crate) fn count_edge(slot: u32) {
+    EDGES[slot as usize % EDGES.len()]
+        .0
+        .fetch_add(1, Ordering::SeqCst);
 }
 
 /// Another recording has started, by the only thread.
 pub(super) fn forget_edges() {
-    EDGES.store(0, Ordering::SeqCst);
+    EDGES
+        .iter()
+        .for_each(|count| count.0.store(0, Ordering::SeqCst));
 }
 
-/// Whether nobody can need what is over.
+/// Whether nobody can need what is over. What the follower says is looked at first: if there were as many edges then as
+/// all the counters have afterwards, none had been counted that it has not read.
 fn is_settled() -> bool {
     let settled = recording::counter(header::SETTLED).load(Ordering::SeqCst);
+    let edges = || -> u64 {
+        let counts = EDGES.iter().map(|count| count.0.load(Ordering::SeqCst));
+        counts.sum()
+    };
     recording::is_followed() && settled == edges()
 }
 
