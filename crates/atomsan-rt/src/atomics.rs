@@ -155,6 +155,15 @@ fn perform<V: Value, R>(
     pc: u64,
     operation: impl Fn() -> (R, Outcome),
 ) -> R {
+    let again = |thread| ownership::atomic_again(thread, at as usize, V::SIZE, pc, &operation);
+    if may_write
+        && let Some(thread) = thread::recorded()
+        && let Some(result) = again(thread)
+    {
+        thread.end_turn();
+        start::noise(pc);
+        return result;
+    }
     if let Some(thread) = thread::current() {
         let recorded = thread.work(|| {
             if thread.ignoring.get() > 0 {

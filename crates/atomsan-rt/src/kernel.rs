@@ -386,16 +386,25 @@ impl Actor {
         perform: impl FnOnce(&mut u64) -> Outcome,
     ) -> Outcome {
         let from = self.thread.position();
-        let (outcome, access) = ownership::atomic(self.thread, address, 8, may_write, 2, || {
+        let mut perform = Some(perform);
+        let mut operation = || {
             // The operation itself is one instruction.
             sync::step();
             let mut truth = self.truth.lock().unwrap();
+            let perform = perform.take().unwrap();
             let outcome = perform(truth.value(address));
             let write = !matches!(outcome, Outcome::Load(_) | Outcome::Failed(_));
             let access = truth.access(self.name, address, 8, write, true);
             truth.accesses[access].transactions[0] = self.transaction();
             ((outcome, access), outcome)
-        });
+        };
+        let thread = self.thread;
+        let again = match may_write {
+            true => ownership::atomic_again(thread, address, 8, 2, &mut operation),
+            false => None,
+        };
+        let (outcome, access) = again
+            .unwrap_or_else(|| ownership::atomic(thread, address, 8, may_write, 2, &mut operation));
         let log = (self.thread.slot.get(), from, self.thread.position());
         let access = &mut self.truth.lock().unwrap().accesses[access];
         access.log = log;

@@ -37,7 +37,7 @@ mod range;
 mod simply;
 mod word;
 
-pub(crate) use atomic::{Outcome, atomic, take_back, unseen_atomic};
+pub(crate) use atomic::{Outcome, atomic, atomic_again, take_back, unseen_atomic};
 pub(crate) use life::{give_back, renew};
 #[cfg(test)]
 pub(crate) use logged::log_accesses;

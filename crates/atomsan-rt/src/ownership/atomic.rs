@@ -134,6 +134,54 @@ pub(crate) fn atomic<R>(
     result
 }
 
+/// The same for an operation that may write to a granule to which the thread wrote last, if there is nothing else to do than to perform it
+/// and to write that down. Whoever counts for himself does little else.
+#[inline(always)]
+pub(crate) fn atomic_again<R>(
+    thread: &Thread,
+    address: usize,
+    size: usize,
+    pc: u64,
+    perform: impl FnOnce() -> (R, Outcome),
+) -> Option<R> {
+    let shadow = shadow::word(address);
+    let word = shadow.load(Ordering::Relaxed);
+    let is_own = (word ^ thread.mine.get()) & (STATE | SLOT | ATOMIC) == ATOMIC;
+    let is_shared = word & SHARED != 0;
+    if !is_own || is_order_only() || is_shared && !thread.may_append_at(pc) {
+        return None;
+    }
+    thread.append_atomic_at_once(|append| {
+        (shadow.compare_exchange(word, LOCKED, Ordering::AcqRel, Ordering::Relaxed)).ok()?;
+        let (result, outcome) = perform();
+        let record = |kind, detail| {
+            let first = first_word(kind, size as u8, address as u64);
+            [first, second_word(detail, pc)]
+        };
+        let (found, new, [first, second]) = match outcome {
+            Outcome::Rmw(old, new, detail) => (old, Some(new), record(Kind::AtomicRmw, detail)),
+            Outcome::Swapped(old, new) => (old, Some(new), record(Kind::AtomicRmw, COMPARED)),
+            Outcome::Store(value) => (value, None, record(Kind::AtomicStore, 0)),
+            Outcome::Failed(value) => (value, None, record(Kind::AtomicRmwFailed, 0)),
+            Outcome::Load(value) => (value, None, record(Kind::AtomicLoad, 0)),
+        };
+        match new {
+            Some(new) => append.record([first, second, found, new]),
+            None => append.record([first, second, found]),
+        }
+        if is_shared {
+            thread.take_turn(false, pc, address, found);
+        }
+        let next = owned(thread, WRITE_EXCLUSIVE) | word & SHARED | ATOMIC;
+        thread.taken.set(match outcome {
+            Outcome::Failed(_) => (address, word, next),
+            _ => (0, 0, 0),
+        });
+        shadow.store(next, Ordering::Release);
+        Some(result)
+    })
+}
+
 /// The same where no accesses are logged. The owner needs no lock: if the word is still its own when
 /// the operation has been performed, then nobody else's operation has been performed before it. If
 /// not, both come after each other, which is imprecise and not wrong.

@@ -10,6 +10,18 @@ use crate::{log, ownership};
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+/// A thread that has room for the record of an atomic operation.
+pub(crate) struct AtomicRecord<'a>(&'a Thread);
+
+impl AtomicRecord<'_> {
+    /// Appends it. It has an epoch of its own.
+    #[inline(always)]
+    pub(crate) fn record<const N: usize>(self, words: [u64; N]) {
+        self.0.log.write_at_once(words);
+        self.0.next_epoch();
+    }
+}
+
 impl Thread {
     /// Appends a record, after the entries of the functions it happens in.
     #[inline(always)]
@@ -40,7 +52,7 @@ impl Thread {
     /// something that is shared, it may matter [where](Thread::may_append_at) the access is.
     #[inline(always)]
     pub(crate) fn append_at_once(&self, words: [u64; 2], first: impl FnOnce() -> bool) -> bool {
-        if !self.may_append_at_once() {
+        if !self.may_append_at_once(2) {
             return false;
         }
         self.busy.set(true);
@@ -54,10 +66,10 @@ impl Thread {
         goes_well
     }
 
-    /// Whether there is nothing else to do for an access than to append its record.
+    /// Whether there is nothing else to do for an access than to append its record of so many words.
     #[inline(always)]
-    fn may_append_at_once(&self) -> bool {
-        let is_ready = self.ready.get() == self.top.get() && self.log.has_room(2);
+    fn may_append_at_once(&self, words: u64) -> bool {
+        let is_ready = self.ready.get() == self.top.get() && self.log.has_room(words);
         is_ready && !self.busy.get() && self.ignoring.get() == 0
     }
 
@@ -83,7 +95,7 @@ impl Thread {
         bytes: u64,
         words: [u64; 2],
     ) -> bool {
-        if !self.may_append_at_once() || !self.may_append_at(words[1]) {
+        if !self.may_append_at_once(2) || !self.may_append_at(words[1]) {
             return false;
         }
         self.busy.set(true);
@@ -198,6 +210,23 @@ impl Thread {
         if self.tabled.get() && !self.passes_again(pc) {
             self.pass_place(pc & LOW);
         }
+    }
+
+    /// The same if there is nothing else to do: whatever `operation` appends the record of, if it goes well.
+    #[inline(always)]
+    pub(crate) fn append_atomic_at_once<R>(
+        &self,
+        operation: impl FnOnce(AtomicRecord<'_>) -> Option<R>,
+    ) -> Option<R> {
+        if !self.may_append_at_once(4) {
+            return None;
+        }
+        self.busy.set(true);
+        compiler_fence(Ordering::SeqCst);
+        let result = operation(AtomicRecord(self));
+        compiler_fence(Ordering::SeqCst);
+        self.busy.set(false);
+        result
     }
 
     /// Appends the record of something that ends the epoch.
