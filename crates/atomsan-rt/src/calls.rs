@@ -48,7 +48,8 @@ pub(crate) struct Made {
     function: Cell<u64>,
     /// Where the answer is in the recording.
     answer: Cell<usize>,
-    index: Cell<u32>,
+    /// The index, and in the bits above it how large the function's frame is (see [`Made::frame`]).
+    index_and_frame: Cell<u32>,
     /// How many edges had come in when its region was last known to be written down (see [`crate::regions`]).
     pub(crate) edges: Cell<u32>,
 }
@@ -60,7 +61,28 @@ impl Made {
         // SAFETY: an aligned word of the recording, which is mapped for good.
         unsafe { &*(self.answer.get() as *const AtomicU64) }.load(Ordering::Acquire)
     }
+
+    fn index(&self) -> usize {
+        self.index_and_frame.get() as usize % CALLS_LEN
+    }
+
+    /// How large the function's frame is when it tells us that it has been entered, in words; 0 if that is not known, [`NO_FRAME`] if it
+    /// cannot be.
+    #[inline(always)]
+    pub(crate) fn frame(&self) -> usize {
+        self.index_and_frame.get() as usize / CALLS_LEN
+    }
+
+    /// It is so large, or that cannot be known.
+    pub(crate) fn set_frame(&self, words: Option<usize>) {
+        let words = words.map_or(NO_FRAME, |words| words.min(NO_FRAME));
+        let both = words * CALLS_LEN + self.index();
+        self.index_and_frame.set(both as u32);
+    }
 }
+
+/// In place of the size of a frame: it cannot be known, or is larger than that.
+pub(crate) const NO_FRAME: usize = (1 << 32) / CALLS_LEN - 1;
 
 /// The calls that a thread has made last. All-zero memory is a valid one.
 pub(crate) struct Recent([Made; RECENT]);
@@ -92,7 +114,7 @@ impl Recent {
     pub(crate) fn answer(&self, from: u64, function: u64) -> Option<(usize, u64)> {
         let made = self.made(from, function).filter(|_| function != 0)?;
         let said = made.said();
-        (said != 0).then_some((made.index.get() as usize, said))
+        (said != 0).then_some((made.index(), said))
     }
 
     /// What is said of a call: the answer, and the index of the call; `None` if there is no room or
@@ -107,7 +129,7 @@ impl Recent {
             let made = self.at(from, function);
             made.from.set(from);
             made.function.set(function);
-            made.index.set(index as u32);
+            made.index_and_frame.set(index as u32);
             let answer = recording::call(index, call::ANSWER);
             made.answer.set(core::ptr::from_ref(answer) as usize);
             made.edges.set(0);

@@ -28,6 +28,7 @@
 
 mod calls;
 mod linked;
+mod newborn;
 mod outside;
 mod recorded;
 mod transactions;

@@ -144,6 +144,11 @@ pub(crate) fn logs_quickly(
         true => 0,
         false => logged_before(thread, word),
     };
+    let is_newborn = !is_shared && thread.is_newborn(address);
+    let before = if is_newborn { BYTES } else { before };
+    if is_newborn {
+        thread.used.set(true);
+    }
     let next = owned(thread, word & STATE) | word & SHARED | before | logged;
     if before & logged == logged {
         // The hooks see to it from now on.
@@ -314,7 +319,8 @@ fn look(thread: &Thread, address: usize, word: u64, bytes: u64, write: bool) -> 
         }
         if word & ATOMIC == 0 {
             let before = logged_before(thread, word);
-            if before & to_log == to_log && to_log != 0 {
+            let is_newborn = word & SHARED == 0 && thread.is_newborn(address);
+            if (before & to_log == to_log || is_newborn) && to_log != 0 {
                 return Known::Logged;
             }
             return Known::Owned(owned(thread, word & STATE) | word & SHARED | before | logged);

@@ -34,7 +34,7 @@ pub(crate) use usual::Again;
 
 use inlined::inlined_entry;
 
-use crate::calls::Recent;
+use crate::calls::{Made, Recent};
 use crate::format::{Kind, LOW, answer, call, entry, first_word};
 use crate::thread::{Frame, Thread};
 use crate::{ownership, recording, start, thread};
@@ -138,6 +138,12 @@ impl Position {
     /// What is said of a place at which nothing is called.
     pub(crate) fn ask_place(&self, pc: u64) -> Option<u64> {
         self.recent.ask(pc, PLACE).map(|(_, said)| said)
+    }
+
+    /// A call of a function, if it is one of the last.
+    #[inline(always)]
+    pub(crate) fn made(&self, from: u64, function: u64) -> Option<&Made> {
+        self.recent.made(from, function)
     }
 
     /// Whether there is an entry point.

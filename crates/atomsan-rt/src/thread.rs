@@ -30,6 +30,7 @@ mod frames;
 mod handed;
 mod hidden;
 mod initialising;
+mod newborn;
 mod origins;
 mod outside;
 mod rewind;
@@ -158,6 +159,9 @@ pub(crate) struct Thread {
     /// The own word when what is logged was last to be logged again, and how long that is ago ([`stretch`]).
     pub(crate) stretch: Cell<u64>,
     pub(crate) stretched: Cell<u64>,
+    /// Where the memory ends that has come to life with the transaction, and how much of the stack is below ([`newborn`]).
+    pub(crate) newborn_end: Cell<usize>,
+    pub(crate) newborn_len: Cell<usize>,
     /// What the thread does.
     pub(crate) log: Log,
     /// Which transaction comes after which.

@@ -7,6 +7,16 @@ use crate::ownership;
 use crate::thread::Thread;
 use core::num::NonZero;
 
+/// The usual call of a region, made again.
+#[derive(Clone, Copy)]
+pub(crate) struct Usual {
+    region: NonZero<u64>,
+    /// The own word of its first epoch.
+    mine: u64,
+    /// How large the function's frame is.
+    pub(crate) frame: usize,
+}
+
 /// A call that has been made before, and is made now.
 pub(crate) struct Again {
     /// Whether it is inside of a region now.
@@ -35,10 +45,9 @@ impl Thread {
         Some(self.called(said, is_users, is_inside, end))
     }
 
-    /// The region that the call of a function begins, and the own word of its first epoch, if that is usual: no function of ours has to
-    /// be called for it.
+    /// The region that the call of a function begins, if that is usual: no function of ours has to be called for it.
     #[inline(always)]
-    pub(crate) fn usual_region(&self, from: u64, function: u64) -> Option<(NonZero<u64>, u64)> {
+    pub(crate) fn usual_region(&self, from: u64, function: u64) -> Option<Usual> {
         const USUAL: u64 = answer::USER | answer::ATOMIC;
         let made = self.position.recent.made(from, function)?;
         let said = made.said();
@@ -54,22 +63,22 @@ impl Thread {
             }
             made.edges.set(edges);
         }
-        let mine = self.mine.get();
-        if ownership::is_last_of_era(mine) {
+        let (mine, frame) = (self.mine.get(), made.frame());
+        if ownership::is_last_of_era(mine) || frame == 0 {
             return None;
         }
-        Some((NonZero::new(region)?, mine + ownership::epochs(1)))
+        Some(Usual {
+            region: NonZero::new(region)?,
+            mine: mine + ownership::epochs(1),
+            frame,
+        })
     }
 
     /// Begins it, by a call whose frame is going to end at `end`; what that is to remember of it.
     #[inline(always)]
-    pub(crate) fn begin_usual_region(
-        &self,
-        (region, mine): (NonZero<u64>, u64),
-        end: usize,
-    ) -> u64 {
+    pub(crate) fn begin_usual_region(&self, usual: Usual, end: usize) -> u64 {
         let at = &self.position;
-        self.begin(region.get(), mine);
+        self.begin(usual.region.get(), usual.mine);
         at.users.set(at.users.get() + 1);
         at.floor.set(end);
         flag::USER

@@ -29,6 +29,7 @@ impl Thread {
         if is_inside {
             self.room.set(self.limit());
             self.floor.set(end);
+            self.has_called_again(call, function & LOW, stack);
         }
         self.push(top, call, function & LOW | flags, stack);
         if !Thread::is_plain(flags) {
@@ -37,6 +38,16 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
+    }
+
+    /// In the transaction a function is called that is remembered.
+    fn has_called_again(&self, call: u64, function: u64, stack: usize) {
+        if let Some(made) = self.position.made(call & LOW, function) {
+            if made.frame() == 0 {
+                self.finds_frame(made, call, stack);
+            }
+            self.has_called(made.frame(), call, stack);
+        }
     }
 
     /// The same for the usual call of a region, for which no function of ours is called: so hardly a register has to be saved.
@@ -54,6 +65,7 @@ impl Thread {
         };
         self.talks_outside.set(self.used.get());
         let flags = self.begin_usual_region(region, end);
+        self.has_called(region.frame, call, stack);
         self.room.set(self.limit());
         self.floor.set(end);
         let frame = self.push(top, call, function | flags, stack);

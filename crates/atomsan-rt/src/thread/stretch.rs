@@ -34,6 +34,7 @@ impl Thread {
             platform::set_stretch_word(self.stretch_key());
             self.stretched
                 .set(ownership::within(start, self.mine.get()));
+            self.forget_newborn();
         }
     }
 
@@ -43,6 +44,7 @@ impl Thread {
     pub(super) fn start_stretch_with(&self, mine: u64) {
         self.stretch.set(ownership::nothing_logged(mine));
         self.stretched.set(ownership::WITHIN_EPOCH);
+        self.forget_newborn();
     }
 
     /// The stretch that began with this word goes on, though another transaction has begun.
