@@ -125,6 +125,29 @@ fn the_same_functions_in_random_programs() {
     assert_eq!(online, BTreeSet::from(wrong));
 }
 
+/// What a function does with variables of its own is in the log as soon as another thread may have something to do with them, and what its
+/// caller has on its stack always is.
+#[test]
+fn variables_that_are_lent_to_others() {
+    let out = tempfile::tempdir().unwrap();
+    let program = compile_with(out.path(), "online/lent", &[]);
+    for seed in ["1", "2", "3"] {
+        let options = ["--online", "--compare", "--engine", "doublechecker"];
+        let said = run(
+            &program,
+            &[&options[..], &["--noise", "--noise-seed", seed]].concat(),
+        );
+        let line = |line: &&str| line.starts_with("compared");
+        let line = said.stderr.lines().find(line).unwrap_or_default();
+        assert!(line.contains("only online [], "), "{}", said.stderr);
+        assert!(line.ends_with("only offline []"), "{}", said.stderr);
+        for (name, is_wrong) in [("lends", true), ("grows", true), ("keeps", false)] {
+            let found = said.stderr.contains(&format!("`{name}` is not atomic"));
+            assert_eq!(found, is_wrong, "{name}: {}", said.stderr);
+        }
+    }
+}
+
 /// What an initialiser does is not checked, however long ago it began.
 #[test]
 fn initialisers_that_are_longer_than_what_is_read() {
