@@ -7,7 +7,8 @@
 //! place in the granule. A thread that is not recorded has a word that none is like.
 //!
 //! In a single run the owner's first access in a transaction is written down by the hook as well, if the log is ready for it:
-//! the word, the record, the position, while `busy` keeps signal handlers from doing the same. What is not so simple is
+//! the word, the record, the position, while `busy` keeps signal handlers from doing the same. What has come to life with the
+//! transaction is only marked in the word (`thread::newborn`). What is not so simple is
 //! Rust's, as is each access of more than one granule.
 //!
 //! Thread-local words say what the hooks have to know of the thread (`platform`): one is the thread in whose log they may
