@@ -105,8 +105,16 @@ impl Workshop {
     /// The directory of ours.
     pub(crate) fn runtime(&self) -> Result<PathBuf> {
         let folder = self.directory.join("cache/atomsan");
-        let first = std::fs::read_dir(&folder)?.next();
-        Ok(first.ok_or("the runtime was not unpacked")??.path())
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&folder)? {
+            let path = entry?.path();
+            if let Ok(runtime) = path.join("libatomsan_rt.so").metadata() {
+                found.push((runtime.modified()?, path));
+            }
+        }
+        // Each build has unpacked its own.
+        let newest = found.into_iter().max();
+        Ok(newest.ok_or("the runtime was not unpacked")?.1)
     }
 
     /// Where a program is when it has been built.
