@@ -136,7 +136,7 @@ pub(crate) struct Thread {
     pub(crate) floor: Cell<usize>,
     /// What this thread has last put itself after, by slot.
     last_after: [Cell<After>; LAST_AFTER],
-    /// Whether anything is in the log that belongs to the epoch.
+    /// Whether anything is in the log that belongs to the epoch, or counts as if it were ([`newborn`]).
     pub(crate) used: Cell<bool>,
     /// Whether the runtime works for the thread.
     pub(crate) busy: Cell<bool>,

@@ -40,16 +40,6 @@ impl Thread {
         true
     }
 
-    /// In the transaction a function is called that is remembered.
-    fn has_called_again(&self, call: u64, function: u64, stack: usize) {
-        if let Some(made) = self.position.made(call & LOW, function) {
-            if made.frame() == 0 {
-                self.finds_frame(made, call, stack);
-            }
-            self.has_called(made.frame(), call, stack);
-        }
-    }
-
     /// The same for the usual call of a region, for which no function of ours is called: so hardly a register has to be saved.
     /// Addresses of code have 48 bits. If the program does not know its regions, there are none.
     #[inline(always)]
@@ -59,13 +49,13 @@ impl Thread {
         };
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        let Some(region) = self.usual_region(call, function) else {
+        let Some(usual) = self.usual_region(call, function) else {
             self.busy.set(false);
             return false;
         };
         self.talks_outside.set(self.used.get());
-        let flags = self.begin_usual_region(region, end);
-        self.has_called(region.frame, call, stack);
+        let flags = self.begin_usual_region(usual, end);
+        self.has_called(usual.frame, call, stack);
         self.room.set(self.limit());
         self.floor.set(end);
         let frame = self.push(top, call, function | flags, stack);
@@ -92,6 +82,16 @@ impl Thread {
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         flags.is_some()
+    }
+
+    /// In the transaction a function is called that is remembered: see [`super::newborn`].
+    fn has_called_again(&self, call: u64, function: u64, stack: usize) {
+        if let Some(made) = self.position.made(call & LOW, function) {
+            if made.frame() == 0 {
+                self.finds_frame(made, call, stack);
+            }
+            self.has_called(made.frame(), call, stack);
+        }
     }
 
     /// Where the next frame starts and ends, if there is nothing to be done first.
