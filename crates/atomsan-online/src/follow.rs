@@ -171,6 +171,15 @@ impl Follower {
         self
     }
 
+    /// Takes what has been read of the program's files already.
+    pub fn knows(&mut self, ahead: Symbols) {
+        let single = self.single.as_mut().map(|single| &mut single.questions);
+        let first = self.first.as_mut().map(|first| &mut first.questions);
+        if let Some(questions) = first.or(single) {
+            questions.knows(ahead);
+        }
+    }
+
     /// Whether all that is read is kept, to be compared with a recording.
     pub(crate) fn keeps_all(&self) -> bool {
         self.options.keep_all

@@ -7,12 +7,18 @@ use atomsan_recording::symbols::Symbols;
 use atomsan_trace::Spec;
 use std::io;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// For so long the next question is waited for.
+const AWAKE: Duration = Duration::from_micros(50);
 
 /// The questions of a program, as far as they have been answered.
 #[derive(Debug, Default)]
 pub(crate) struct Questions {
     answers: Option<Answers>,
     maps: String,
+    /// What has been read of the process's files, while nobody answers.
+    ahead: Option<Symbols>,
     answered: u64,
     /// The numbers of names, while nobody answers.
     numbers: Numbers,
@@ -33,13 +39,21 @@ impl Questions {
         )
     }
 
+    /// Takes what has been read of the process's files already.
+    pub(crate) fn knows(&mut self, ahead: Symbols) {
+        self.ahead = Some(ahead);
+    }
+
     fn answers(&mut self, live: &Live, options: &Options) -> io::Result<&mut Answers> {
         if self.answers.is_none() {
             self.maps = live.maps()?;
         }
-        let (maps, numbers) = (&*self.maps, &mut self.numbers);
+        let (maps, numbers, ahead) = (&*self.maps, &mut self.numbers, &mut self.ahead);
         Ok(self.answers.get_or_insert_with(|| {
-            let symbols = Symbols::of_maps(std::iter::once(maps));
+            let mut symbols = Symbols::of_maps(std::iter::once(maps));
+            if let Some(ahead) = ahead.take() {
+                symbols.take_over(ahead);
+            }
             let (sources, spec) = (options.recording.clone(), options.spec.clone());
             let answers = Answers::new(symbols, sources, spec, std::mem::take(numbers));
             match options.first_run {
@@ -49,18 +63,24 @@ impl Questions {
         }))
     }
 
-    /// Answers what the program has asked; whether there was anything. Whoever got an answer may have asked something
-    /// else meanwhile.
+    /// Answers what the program has asked; whether there was anything. Whoever got an answer asks something else soon, most of the
+    /// time, so it is waited for shortly: to be woken takes longer than to answer.
     pub(crate) fn answer(&mut self, live: &Live, options: &Options) -> io::Result<bool> {
         let before = self.answered;
+        let mut answered = None::<Instant>;
         loop {
             let asked = live.calls(self.answered)?;
             if asked.is_empty() {
+                if answered.is_some_and(|last| last.elapsed() < AWAKE) {
+                    std::thread::yield_now();
+                    continue;
+                }
                 return Ok(self.answered > before);
             }
             for (from, function) in asked {
                 self.answer_one(live, options, from, function)?;
             }
+            answered = Some(Instant::now());
         }
     }
 
@@ -73,8 +93,10 @@ impl Questions {
     ) -> io::Result<()> {
         if self.answers(live, options)?.is_unknown(from, function) && self.maps != live.maps()? {
             // A library has been loaded since.
-            self.numbers =
-                (self.answers.take()).map_or_else(Numbers::default, Answers::into_numbers);
+            if let Some(answers) = self.answers.take() {
+                let (numbers, symbols) = answers.into_parts();
+                (self.numbers, self.ahead) = (numbers, Some(symbols));
+            }
         }
         let said = self.answers(live, options)?.answer(from, function);
         live.answer(self.answered, said, Some(0))?;

@@ -115,9 +115,9 @@ impl Answers {
         &self.numbers
     }
 
-    /// Gives the numbers of names to others, who answer in its place.
-    pub fn into_numbers(self) -> Numbers {
-        self.numbers
+    /// Gives the numbers of names to others, who answer in its place, and what has been read of the process's files.
+    pub fn into_parts(self) -> (Numbers, Symbols) {
+        (self.numbers, self.symbols)
     }
 
     /// From now on, these functions are regions.

@@ -4,6 +4,7 @@
 //! symbols. Each program counter is looked up once. A file that is gone or has no debug
 //! information costs names, not events.
 
+mod ahead;
 mod around;
 
 use crate::code::Code;
@@ -108,19 +109,13 @@ impl Symbols {
                     module.range.start = module.range.start.min(range.start);
                     module.range.end = module.range.end.max(range.end);
                 }
-                None => modules.push(Module {
-                    range,
-                    path: path.into(),
-                    lines: OnceCell::new(),
-                    image: OnceCell::new(),
-                    tools: OnceCell::new(),
-                    code: OnceCell::new(),
-                    statics: OnceCell::new(),
-                    types: OnceCell::new(),
-                    locals: RefCell::default(),
-                }),
+                None => modules.push(Module::new(range, Path::new(path))),
             }
         }
+        Symbols::of_modules(modules)
+    }
+
+    fn of_modules(modules: Vec<Module>) -> Symbols {
         Symbols {
             modules: modules.into(),
             frames: HashMap::default(),
@@ -368,6 +363,21 @@ impl Symbols {
 }
 
 impl Module {
+    /// A file, of which nothing has been read.
+    fn new(range: Range<u64>, path: &Path) -> Module {
+        Module {
+            range,
+            path: path.to_owned(),
+            lines: OnceCell::new(),
+            image: OnceCell::new(),
+            tools: OnceCell::new(),
+            code: OnceCell::new(),
+            statics: OnceCell::new(),
+            types: OnceCell::new(),
+            locals: RefCell::default(),
+        }
+    }
+
     /// Whether it is one of the libraries of the system that are never instrumented.
     fn is_system(&self) -> bool {
         let name = self.path.file_name().and_then(|name| name.to_str());

@@ -22,7 +22,11 @@ const STRING: usize = 16;
 
 /// The addresses of the toolchain's units, in order.
 #[derive(Debug, Default)]
-pub(crate) struct ToolUnits(Vec<Range<u64>>);
+pub(crate) struct ToolUnits {
+    tools: Vec<Range<u64>>,
+    /// Where the first code of each other unit is.
+    others: Vec<u64>,
+}
 
 /// A file, of which only those parts are read that are asked for.
 struct Parts<'a> {
@@ -33,17 +37,22 @@ struct Parts<'a> {
 impl ToolUnits {
     /// Those of a file; none if the file does not say.
     pub(crate) fn read(path: &Path) -> ToolUnits {
-        ToolUnits(ranges(path).unwrap_or_default())
+        units(path).unwrap_or_default()
     }
 
     /// Whether an address is in one of them.
     pub(crate) fn contains(&self, address: u64) -> bool {
-        let after = self.0.partition_point(|range| range.start <= address);
-        after > 0 && self.0[after - 1].contains(&address)
+        let after = self.tools.partition_point(|range| range.start <= address);
+        after > 0 && self.tools[after - 1].contains(&address)
+    }
+
+    /// An address in each unit that is not the toolchain's.
+    pub(crate) fn others(&self) -> &[u64] {
+        &self.others
     }
 }
 
-fn ranges(path: &Path) -> Option<Vec<Range<u64>>> {
+fn units(path: &Path) -> Option<ToolUnits> {
     let data = ReadCache::new(File::open(path).ok()?);
     let parts = Parts {
         data: &data,
@@ -52,25 +61,27 @@ fn ranges(path: &Path) -> Option<Vec<Range<u64>>> {
     let table = part(&parts, ".debug_aranges", 0, usize::MAX)?;
     let table = gimli::DebugAranges::new(table, LittleEndian);
     let mut units = HashMap::<usize, bool>::default();
-    let mut ranges = Vec::new();
+    let (mut tools, mut others) = (Vec::new(), Vec::new());
     let mut headers = table.headers();
     while let Some(header) = headers.next().ok()? {
         let unit = header.debug_info_offset().0;
         let is_tool =
             *(units.entry(unit)).or_insert_with(|| is_tool(&parts, unit as u64).unwrap_or(false));
-        if !is_tool {
-            continue;
-        }
         let mut entries = header.entries();
         while let Some(entry) = entries.next().ok()? {
             // What the linker has removed is at 0.
-            if entry.address() != 0 {
-                ranges.push(entry.range().begin..entry.range().end);
+            if entry.address() == 0 {
+                continue;
             }
+            if !is_tool {
+                others.push(entry.address());
+                break;
+            }
+            tools.push(entry.range().begin..entry.range().end);
         }
     }
-    ranges.sort_unstable_by_key(|range| range.start);
-    Some(ranges)
+    tools.sort_unstable_by_key(|range| range.start);
+    Some(ToolUnits { tools, others })
 }
 
 /// Whether the unit at an offset of `.debug_info` was compiled where the toolchain was.

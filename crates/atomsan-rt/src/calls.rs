@@ -3,8 +3,9 @@
 //! Outside of regions, every call and some other places are looked up here. What is shared with the
 //! follower is a list ([`CALLS`](crate::format::CALLS)), in which a call has an *index*; where in the
 //! list a call is, each thread remembers for those it has made last ([`Recent`]), and the process for
-//! all ([`PLACES`]). A call that nobody has asked for goes to the end of the list, and the thread wakes the
-//! follower ([`recording::ring`]) and waits for the answer, but not for ever.
+//! all ([`PLACES`]). A call that nobody has asked for goes to the end of the list, and the thread waits for the answer, but
+//! not for ever. Most questions come one soon after the other, so the follower stays awake for a moment and answers at once; if it does
+//! not, the thread wakes it ([`recording::ring`]).
 //!
 //! The places are open addressing in levels: if all places that a call may have in a level are taken,
 //! it is in the next one, which is larger. Nothing is ever removed, so the first free place that is met
@@ -24,10 +25,10 @@ const LOOK: u32 = 32;
 /// If it cannot be rung, it is waited for so many steps, which is half a second: it may be in another namespace, where
 /// nobody has that number, and look by itself.
 const PATIENCE_WITH_NOBODY: u32 = 1_000;
-/// For so many steps it only lets others run, which is all it takes if the follower gets this processor.
-const YIELDS: u32 = 2;
-/// It sleeps for so many microseconds then, and each time for so much more; the kernel adds some 50 to each.
-const NAP: u32 = 10;
+/// For so many steps it only lets others run, which is all it takes if the follower is awake or gets this processor. Then it rings.
+const YIELDS: u32 = 12;
+/// It sleeps for so many microseconds then, and each time for so much more.
+const NAP: u32 = 5;
 const LONGEST_NAP: u32 = 400;
 
 /// How many places a call may have in a level.
@@ -174,7 +175,7 @@ fn ask(from: u64, function: u64, hash: u64) -> Option<(usize, u64)> {
         }
     };
     let answered = match recording::call(index, call::ANSWER).load(Ordering::Acquire) {
-        0 => wait_for_answer(index),
+        0 => platform::with_exact_sleeps(|| wait_for_answer(index)),
         answer => Some((index, answer)),
     };
     if answered.is_none() {
@@ -219,7 +220,7 @@ fn wait_for_answer(index: usize) -> Option<(usize, u64)> {
         if answer != 0 {
             return Some((index, answer));
         }
-        if turn.is_multiple_of(LOOK) && !recording::ring() && turn >= PATIENCE_WITH_NOBODY {
+        if turn % LOOK == YIELDS && !recording::ring() && turn >= PATIENCE_WITH_NOBODY {
             break;
         }
         if turn < YIELDS {

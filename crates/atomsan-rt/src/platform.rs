@@ -63,6 +63,7 @@ pub(crate) mod number {
     pub(crate) const FTRUNCATE: usize = 77;
     pub(crate) const GETRLIMIT: usize = 97;
     pub(crate) const UNLINK: usize = 87;
+    pub(crate) const PRCTL: usize = 157;
     pub(crate) const EXIT_GROUP: usize = 231;
 }
 
@@ -229,6 +230,23 @@ pub(crate) fn sleep_microseconds(time: u64) {
             [request.as_ptr() as usize, 0, 0, 0, 0, 0],
         )
     };
+}
+
+/// Does some work in which the calling thread's sleeps end when they should: the kernel lets each last some 50 microseconds longer
+/// otherwise.
+pub(crate) fn with_exact_sleeps<R>(work: impl FnOnce() -> R) -> R {
+    const SET_TIMERSLACK: usize = 29;
+    const GET_TIMERSLACK: usize = 30;
+    // SAFETY: no memory is involved.
+    let prctl =
+        |what, nanoseconds| unsafe { syscall(number::PRCTL, [what, nanoseconds, 0, 0, 0, 0]) };
+    let Ok(before) = usize::try_from(prctl(GET_TIMERSLACK, 0)) else {
+        return work();
+    };
+    prctl(SET_TIMERSLACK, 1);
+    let result = work();
+    prctl(SET_TIMERSLACK, before);
+    result
 }
 
 /// Says something to the user.

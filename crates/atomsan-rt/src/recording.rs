@@ -31,6 +31,9 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// How much of it may be used: the memory budget.
 static SIZE: AtomicUsize = AtomicUsize::new(0);
 
+/// Where the page of calls is that got room last: the next calls lie there, too, most of the time.
+static LAST_PAGE_OF_CALLS: AtomicUsize = AtomicUsize::new(0);
+
 const PAGE: usize = 4096;
 /// So much of a fresh chunk gets room at a time: many threads write little.
 pub(crate) const PIECE: usize = 16 << 10;
@@ -96,6 +99,7 @@ pub(crate) unsafe fn open(path: *const u8, size: usize, follower: usize) -> bool
         return false;
     }
     BASE.store(base as usize, Ordering::Release);
+    LAST_PAGE_OF_CALLS.store(0, Ordering::Relaxed);
     SIZE.store(size, Ordering::Relaxed);
     // The program's descriptors stay as they were; it may close all of them.
     platform::close(fd);
@@ -245,7 +249,18 @@ pub(crate) fn call(index: usize, field: usize) -> &'static AtomicU64 {
 /// Gives a call room in the file; whether there is any.
 pub(crate) fn prepare_call(index: usize) -> bool {
     let at = (CALLS + index * CALL_SIZE) & !(PAGE - 1);
-    index < CALLS_LEN && platform::allocate_file(BASE.load(Ordering::Relaxed), at, PAGE)
+    let base = BASE.load(Ordering::Relaxed);
+    if index >= CALLS_LEN {
+        return false;
+    }
+    if LAST_PAGE_OF_CALLS.load(Ordering::Relaxed) == base + at {
+        return true;
+    }
+    let has_room = platform::allocate_file(base, at, PAGE);
+    if has_room {
+        LAST_PAGE_OF_CALLS.store(base + at, Ordering::Relaxed);
+    }
+    has_room
 }
 
 /// A word of where something comes from.
@@ -421,13 +436,14 @@ fn room(slot: u32, returned: bool) -> Option<(usize, bool)> {
     let is_inside = slot_entry(slot, entry::CLOCK).load(Ordering::Relaxed) > LOW;
     let waiting = counter(header::WAITING);
     waiting.fetch_add(u64::from(is_inside), Ordering::Relaxed);
-    let room = wait_for_room(|is_urgent| {
+    let room = |is_urgent| {
         used_or_fresh(if is_urgent {
             wanted().max(MANY_CHUNKS + for_threads)
         } else {
             wanted()
         })
-    });
+    };
+    let room = platform::with_exact_sleeps(|| wait_for_room(room));
     waiting.fetch_sub(u64::from(is_inside), Ordering::Relaxed);
     room
 }

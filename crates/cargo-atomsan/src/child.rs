@@ -60,6 +60,9 @@ const LATER: Duration = Duration::from_millis(4);
 
 /// What is done while a program runs.
 pub(crate) trait Company {
+    /// The program has been started, and is being loaded.
+    fn prepare(&mut self);
+
     /// The program has rung: answers what it asks; whether it asked anything.
     fn answer(&mut self) -> anyhow::Result<bool>;
 
@@ -76,6 +79,7 @@ pub(crate) fn run_while(
     let mut bell = Bell::new()?;
     let mut child = start(command, recordings)?;
     let over = End::of(&child);
+    company.prepare();
     let status = 'runs: loop {
         let pause = match company.advance()? {
             Haste::Now => continue,

@@ -10,11 +10,12 @@ use crate::engines::{self, Choices, Entry};
 use crate::outcome::{self, Outcome};
 use crate::products::{self, Products};
 use crate::recorded;
-use crate::{last, pass};
+use crate::{last, pass, program};
 use anyhow::Context as _;
 use atomsan_engines::checker::Checker;
 use atomsan_engines::doublechecker::runs::StaticInfo;
 use atomsan_online::{Follower, Haste, Options};
+use atomsan_recording::symbols::Symbols;
 use atomsan_recording::{Events, Options as Sources};
 use atomsan_report::{Document, unite};
 use atomsan_trace::Spec;
@@ -53,6 +54,9 @@ struct Watch<'a> {
     /// Where findings are kept while the program runs.
     last: &'a Path,
     processes: BTreeMap<PathBuf, Process>,
+    /// The program's file, and what has been read of it before it asked anything.
+    program: Option<PathBuf>,
+    ahead: Option<Symbols>,
     /// When the directory was changed for the last time, if all that is in it is followed.
     complete: Option<SystemTime>,
     /// Somebody has rung who is none of them, or asked nothing.
@@ -90,6 +94,8 @@ pub(crate) fn run(
         choices: args.flags.choices()?,
         last: args.save.as_deref().unwrap_or(last),
         processes: BTreeMap::new(),
+        program: program::instrumented(command),
+        ahead: None,
         complete: None,
         rung: false,
         searched: Instant::now(),
@@ -128,6 +134,11 @@ fn only(info: &StaticInfo) -> anyhow::Result<Spec> {
 }
 
 impl Company for Watch<'_> {
+    /// Reads of the program what it takes to answer its first questions.
+    fn prepare(&mut self) {
+        self.ahead = self.program.as_deref().map(Symbols::ahead);
+    }
+
     fn answer(&mut self) -> anyhow::Result<bool> {
         let mut asked = false;
         for process in self.processes.values_mut() {
@@ -201,6 +212,9 @@ impl Watch<'_> {
                 let (entries, choices) = (self.engines.clone(), self.choices.clone());
                 let make = move || entries.iter().map(|entry| entry.make(&choices)).collect();
                 follower = follower.with_engines(Box::new(make));
+            }
+            if let Some(ahead) = self.ahead.take() {
+                follower.knows(ahead);
             }
             let process = Process {
                 follower,
@@ -329,7 +343,7 @@ impl Process {
         let mut document = document(
             self.follower.checker(),
             About {
-                file: program(self.follower.maps()).unwrap_or_default(),
+                file: first_mapped(self.follower.maps()).unwrap_or_default(),
                 process: Some(counters.pid),
                 seconds: started.elapsed().as_secs_f64(),
                 warnings: recorded::warnings(&counters),
@@ -356,7 +370,7 @@ impl Process {
 }
 
 /// The program: the first file that is mapped.
-fn program(maps: &str) -> Option<String> {
+fn first_mapped(maps: &str) -> Option<String> {
     let path = maps
         .lines()
         .find_map(|line| Some(&line[line.find('/')?..]))?;

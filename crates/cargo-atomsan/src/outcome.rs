@@ -333,8 +333,12 @@ fn write_first_run(
             found.unite(StaticInfo::parse(path, &before)?);
         }
         file.rewind()?;
-        file.set_len(0)?;
-        file.write_all(found.to_string().as_bytes())?;
+        let text = found.to_string();
+        file.write_all(text.as_bytes())?;
+        // Most files stay as long as they are, or grow; to cut one off takes longer than all that this run has to say.
+        if file.metadata()?.len() > text.len() as u64 {
+            file.set_len(text.len() as u64)?;
+        }
         Ok(())
     };
     write().with_context(|| format!("cannot write to {}", path.display()))?;

@@ -3,6 +3,7 @@
 use object::{Object as _, ObjectSymbol as _, ReadCache, ReadRef};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// What can be expected of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +25,17 @@ pub(crate) fn look_at(name: &OsStr) -> Program {
     find(name)
         .and_then(|path| std::fs::File::open(path).ok())
         .map_or(Program::Unknown, |file| Program::of(&ReadCache::new(file)))
+}
+
+/// The instrumented program among the words of a command: the command itself, or what it is going to run as `env`, `nice`
+/// and `timeout` do.
+pub(crate) fn instrumented(command: &Command) -> Option<PathBuf> {
+    let itself = find(command.get_program()).into_iter();
+    let named = command.get_args().map(Path::new);
+    let named = named.filter(|word| word.components().count() > 1 && word.is_file());
+    let mut programs = itself.chain(named.map(Path::to_owned));
+    let program = programs.find(|path| look_at(path.as_os_str()) == Program::Instrumented)?;
+    program.canonicalize().ok()
 }
 
 fn find(name: &OsStr) -> Option<PathBuf> {
