@@ -230,12 +230,17 @@ impl Thread {
             let now = at.clock.get() + 1;
             self.write_link([first_word(Kind::Transaction, 0, now), region]);
         }
-        self.begin(region, ownership::next_epoch(self.mine.get()));
+        self.begin(
+            region,
+            ownership::next_epoch(self.mine.get()),
+            self.is_silent(),
+        );
     }
 
-    /// The next transaction begins, which executes this region, or none, and this is the own word of its first epoch.
+    /// The next transaction begins, which executes this region, or none, and this is the own word of its first epoch; `silent` is
+    /// whether nothing is logged.
     #[inline(always)]
-    fn begin(&self, region: u64, mine: u64) {
+    fn begin(&self, region: u64, mine: u64, silent: bool) {
         let at = &self.position;
         let now = at.clock.get() + 1;
         at.clock.set(now);
@@ -243,7 +248,7 @@ impl Thread {
         self.skip(region == 0 && start::skips_outside());
         self.is_not_ready();
         let now = now | region << 48;
-        self.start_epoch(now, mine);
+        self.start_epoch(now, mine, silent);
         self.entry(entry::CLOCK).store(now, Ordering::Release);
     }
 

@@ -141,7 +141,7 @@ pub(crate) struct Thread {
     /// Whether the runtime works for the thread.
     pub(crate) busy: Cell<bool>,
     /// Whether this is a first run: nothing is recorded but which transaction comes after which.
-    silent: Cell<bool>,
+    pub(crate) silent: Cell<bool>,
     /// Whether plain accesses do not count, because the thread is outside of the regions that this run
     /// is about.
     pub(crate) skips: Cell<bool>,
@@ -156,6 +156,8 @@ pub(crate) struct Thread {
     /// one will, so the log gets ready for it at once.
     talks_inside: Cell<bool>,
     talks_outside: Cell<bool>,
+    /// How far the log went when it had got ready so.
+    said_until: Cell<u64>,
     /// The own word when what is logged was last to be logged again, and how long that is ago ([`stretch`]).
     pub(crate) stretch: Cell<u64>,
     pub(crate) stretched: Cell<u64>,
@@ -516,12 +518,12 @@ impl Thread {
     }
 
     /// Starts the first epoch of a transaction, with this own word. The number of the transaction has its region in the
-    /// upper 16 bits.
+    /// upper 16 bits; `silent` is whether nothing is logged.
     #[inline(always)]
-    pub(crate) fn start_epoch(&self, clock: u64, mine: u64) {
+    pub(crate) fn start_epoch(&self, clock: u64, mine: u64, silent: bool) {
         self.used.set(false);
         self.mine.set(mine);
-        if self.silent.get() {
+        if silent {
             platform::set_owner_word(mine);
             self.history.begin(clock, mine, None);
         } else {
@@ -572,6 +574,12 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn is_not_ready(&self) {
         self.ready.set(0);
+    }
+
+    /// Whether nothing is logged.
+    #[inline(always)]
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silent.get()
     }
 
     /// Whether the program knows its transactions.

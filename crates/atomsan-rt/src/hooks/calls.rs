@@ -3,8 +3,9 @@
 use crate::thread::{self, Thread};
 use core::mem::offset_of;
 
-extern "C-unwind" fn func_exit(thread: &Thread) {
-    if !thread.exits_region_again() {
+/// `SILENT` is whether nothing is logged, here and below.
+extern "C-unwind" fn func_exit<const SILENT: bool>(thread: &Thread) {
+    if !thread.exits_region_again::<SILENT>() {
         func_exit_outside(thread);
     }
 }
@@ -26,8 +27,13 @@ extern "C-unwind" fn func_exit_slowly() {
     }
 }
 
-extern "C-unwind" fn func_entry(call: u64, function: u64, stack: usize, thread: &Thread) {
-    if !thread.enters_region_again(call, function, stack) {
+extern "C-unwind" fn func_entry<const SILENT: bool>(
+    call: u64,
+    function: u64,
+    stack: usize,
+    thread: &Thread,
+) {
+    if !thread.enters_region_again::<SILENT>(call, function, stack) {
         func_entry_outside(call, function, stack, thread);
     }
 }
@@ -79,11 +85,15 @@ unsafe extern "C-unwind" fn __tsan_func_entry() {
         "3:",
         "mov rdx, rsp",
         "mov rcx, rax",
+        "cmp byte ptr [rax + {silent}], 0",
+        "jne {silently}",
         "jmp {handler}",
         ".cfi_endproc",
         top = const offset_of!(Thread, top),
         room = const offset_of!(Thread, room),
-        handler = sym func_entry,
+        silent = const offset_of!(Thread, silent),
+        silently = sym func_entry::<true>,
+        handler = sym func_entry::<false>,
         slowly = sym func_entry_slowly,
     )
 }
@@ -117,13 +127,17 @@ unsafe extern "C-unwind" fn __tsan_func_exit() {
         "jmp {slowly}",
         "4:",
         "mov rdi, rax",
+        "cmp byte ptr [rax + {silent}], 0",
+        "jne {silently}",
         "jmp {handler}",
         ".cfi_endproc",
         top = const offset_of!(Thread, top),
         floor = const offset_of!(Thread, floor),
         kept = const offset_of!(Thread, kept),
         ready = const offset_of!(Thread, ready),
-        handler = sym func_exit,
+        silent = const offset_of!(Thread, silent),
+        silently = sym func_exit::<true>,
+        handler = sym func_exit::<false>,
         slowly = sym func_exit_slowly,
     )
 }

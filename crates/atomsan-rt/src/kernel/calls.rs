@@ -29,10 +29,25 @@ fn any_answer() -> (u64, u64) {
     (said | INLINED | (any(2) * INLINED_CLOSURE), inlined)
 }
 
+/// As the hooks do, by whether anything is logged.
+pub(super) fn enters_region_again(thread: &Thread, from: u64, function: u64, stack: usize) -> bool {
+    match thread.is_silent() {
+        true => thread.enters_region_again::<true>(from, function, stack),
+        false => thread.enters_region_again::<false>(from, function, stack),
+    }
+}
+
+pub(super) fn exits_region_again(thread: &Thread) -> bool {
+    match thread.is_silent() {
+        true => thread.exits_region_again::<true>(),
+        false => thread.exits_region_again::<false>(),
+    }
+}
+
 /// Inside of a region, they only note the frame.
 fn enter_as_hooks_do(thread: &Thread, from: u64, function: u64, stack: usize) {
     let is_done = !thread.is_inside()
-        && (thread.enters_region_again(from, function, stack)
+        && (enters_region_again(thread, from, function, stack)
             || thread.enters_outside_again(from, function, stack)
             || thread.enters_again(from, function, stack));
     if !is_done {
@@ -43,7 +58,7 @@ fn enter_as_hooks_do(thread: &Thread, from: u64, function: u64, stack: usize) {
 fn exit_as_hooks_do(thread: &Thread) {
     let stays_inside = thread.is_inside() && thread.region_floor() < thread.top.get();
     let is_done = !stays_inside
-        && (thread.exits_region_again() || thread.exits_outside_again() || thread.exits_again());
+        && (exits_region_again(thread) || thread.exits_outside_again() || thread.exits_again());
     if !is_done {
         thread.exit();
     }
@@ -51,9 +66,8 @@ fn exit_as_hooks_do(thread: &Thread) {
 
 /// Two threads make the same calls at random, each in its own memory: one looks at each of them for the first time, in the way that
 /// can do everything, and the other as the hooks do.
-#[test]
-fn calls_that_are_made_again_do_the_same() {
-    repeat_with(Logs::Transactions, 600, || {
+fn make_calls_again(logs: Logs) {
+    repeat_with(logs, 600, || {
         crate::shadow::reset(super::MEMORY, super::MEMORY_SIZE);
         let register = || thread::register(start::new_thread_number(), None, no_stack).unwrap();
         let threads = [register(), register()];
@@ -94,6 +108,16 @@ fn calls_that_are_made_again_do_the_same() {
             thread.end();
         }
     });
+}
+
+#[test]
+fn calls_that_are_made_again_do_the_same() {
+    make_calls_again(Logs::Transactions);
+}
+
+#[test]
+fn calls_that_are_made_again_do_the_same_in_first_runs() {
+    make_calls_again(Logs::Edges);
 }
 
 /// Calls a function that has been called before, or returns from it; whether an epoch begins with that.

@@ -147,8 +147,14 @@ pub(crate) fn atomic_again<R>(
     let shadow = shadow::word(address);
     let word = shadow.load(Ordering::Relaxed);
     let is_own = (word ^ thread.mine.get()) & (STATE | SLOT | ATOMIC) == ATOMIC;
+    if !is_own {
+        return None;
+    }
+    if is_order_only() {
+        return unlogged_again(thread, address, word, perform);
+    }
     let is_shared = word & SHARED != 0;
-    if !is_own || is_order_only() || is_shared && !thread.may_append_at(pc) {
+    if is_shared && !thread.may_append_at(pc) {
         return None;
     }
     thread.append_atomic_at_once(|append| {
@@ -180,6 +186,29 @@ pub(crate) fn atomic_again<R>(
         shadow.store(next, Ordering::Release);
         Some(result)
     })
+}
+
+/// The same in a first run, as [`atomic_unlogged`] does it: the word is still the owner's own when the operation has been performed.
+#[inline(always)]
+fn unlogged_again<R>(
+    thread: &Thread,
+    address: usize,
+    word: u64,
+    perform: impl FnOnce() -> (R, Outcome),
+) -> Option<R> {
+    let is_of_epoch = (word ^ thread.mine.get()) & EPOCH == 0;
+    if !is_of_epoch || thread.is_busy() || thread.ignoring.get() > 0 {
+        return None;
+    }
+    thread.taken.set((0, 0, 0));
+    let (result, outcome) = perform();
+    if shadow::word(address).load(Ordering::Acquire) != word {
+        thread.work(|| own(thread, address, 0, true));
+        if !matches!(outcome, Outcome::Failed(_)) {
+            thread.taken.set((0, 0, 0));
+        }
+    }
+    Some(result)
 }
 
 /// The same where no accesses are logged. The owner needs no lock: if the word is still its own when

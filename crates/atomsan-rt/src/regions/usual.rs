@@ -74,11 +74,11 @@ impl Thread {
         })
     }
 
-    /// Begins it, by a call whose frame is going to end at `end`; what that is to remember of it.
+    /// Begins it, by a call whose frame is going to end at `end`; what that is to remember of it. `silent` is whether nothing is logged.
     #[inline(always)]
-    pub(crate) fn begin_usual_region(&self, usual: Usual, end: usize) -> u64 {
+    pub(crate) fn begin_usual_region(&self, usual: Usual, end: usize, silent: bool) -> u64 {
         let at = &self.position;
-        self.begin(usual.region.get(), usual.mine);
+        self.begin(usual.region.get(), usual.mine, silent);
         at.users.set(at.users.get() + 1);
         at.floor.set(end);
         flag::USER
@@ -176,14 +176,14 @@ impl Thread {
         self.position.floor.set(0);
     }
 
-    /// Ends that region, if no era begins; whether it was so.
+    /// Ends that region, if no era begins; whether it was so. `silent` is whether nothing is logged.
     #[inline(always)]
-    pub(crate) fn ends_simply(&self) -> bool {
+    pub(crate) fn ends_simply(&self, silent: bool) -> bool {
         let mine = self.mine.get();
         let is_simple = !ownership::is_last_of_era(mine);
         if is_simple {
             self.position.floor.set(0);
-            self.begin(0, mine + ownership::epochs(1));
+            self.begin(0, mine + ownership::epochs(1), silent);
         }
         is_simple
     }

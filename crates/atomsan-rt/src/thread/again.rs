@@ -41,9 +41,15 @@ impl Thread {
     }
 
     /// The same for the usual call of a region, for which no function of ours is called: so hardly a register has to be saved.
-    /// Addresses of code have 48 bits. If the program does not know its regions, there are none.
+    /// Addresses of code have 48 bits. If the program does not know its regions, there are none. `SILENT` says whether this is a first
+    /// run, in which nothing is logged and so nothing has to be known for it.
     #[inline(always)]
-    pub(crate) fn enters_region_again(&self, call: u64, function: u64, stack: usize) -> bool {
+    pub(crate) fn enters_region_again<const SILENT: bool>(
+        &self,
+        call: u64,
+        function: u64,
+        stack: usize,
+    ) -> bool {
         let Some((top, end)) = self.room_for_frame(stack) else {
             return false;
         };
@@ -53,13 +59,18 @@ impl Thread {
             self.busy.set(false);
             return false;
         };
-        self.talks_outside.set(self.used.get());
-        let flags = self.begin_usual_region(usual, end);
-        self.has_called(usual.frame, call, stack);
+        if !SILENT {
+            let talks = self.ready.get() == top && self.log.position() != self.said_until.get();
+            self.talks_outside.set(talks);
+        }
+        let flags = self.begin_usual_region(usual, end, SILENT);
+        if !SILENT {
+            self.has_called(usual.frame, call, stack);
+        }
         self.room.set(self.limit());
         self.floor.set(end);
         let frame = self.push(top, call, function | flags, stack);
-        if self.talks_inside.get() && self.kept.get() == top {
+        if !SILENT && self.talks_inside.get() && self.kept.get() == top {
             self.says_where_at_first(Some(frame));
         }
         compiler_fence(Ordering::SeqCst);
@@ -121,7 +132,7 @@ impl Thread {
     /// Leaves the innermost function, with which a region ends, if no function of ours is called for that; whether it was
     /// so.
     #[inline(always)]
-    pub(crate) fn exits_region_again(&self) -> bool {
+    pub(crate) fn exits_region_again<const SILENT: bool>(&self) -> bool {
         let end = self.top.get();
         let ends_region = self.is_last_of_region(end) && self.excess.get() == 0;
         if !ends_region || self.busy.get() {
@@ -129,24 +140,27 @@ impl Thread {
         }
         // There is a frame, because a region ends with it.
         let top = end - size_of::<Frame>();
-        if self.is_due_again() || self.is_turn_due() || start::is_noisy() {
+        let is_due = || self.is_due_again() || self.is_turn_due();
+        if !SILENT && is_due() || start::is_noisy() {
             return false;
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
         let talks = self.used.get();
-        let ends = self.ends_simply();
+        let ends = self.ends_simply(SILENT);
         if ends {
-            self.talks_inside.set(talks);
             // SAFETY: the innermost frame, and there is one.
             let function = unsafe { (*(top as *const Frame)).function };
             self.top.set(top);
-            self.keeps_until(top);
             self.room.set(0);
             self.floor.set(usize::MAX);
             self.leave_flagged(function);
-            if self.talks_outside.get() && self.kept.get() == top {
-                self.says_where_at_first(None);
+            if !SILENT {
+                self.talks_inside.set(talks);
+                self.keeps_until(top);
+                if self.talks_outside.get() && self.kept.get() == top {
+                    self.says_where_at_first(None);
+                }
             }
         }
         compiler_fence(Ordering::SeqCst);

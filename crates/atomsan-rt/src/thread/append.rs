@@ -152,11 +152,12 @@ impl Thread {
     #[inline(always)]
     pub(super) fn says_where_at_first(&self, function: Option<Frame>) {
         let is_muted = self.skips.get() || self.ignoring.get() > 0;
-        if self.silent.get() || is_muted || !self.log.has_room(4) {
+        if is_muted || !self.log.has_room(4) {
             return;
         }
         self.says_where(Some(self.position.now()), function);
         self.ready.set(self.top.get());
+        self.said_until.set(self.log.position());
     }
 
     /// Writes down the number of the transaction, if it has one, and the function that the thread is in besides those that are in the
