@@ -249,6 +249,9 @@ impl Thread {
         self.is_not_ready();
         let now = now | region << 48;
         self.start_epoch(now, mine, silent);
+        if !silent && region == 0 && self.is_calm() {
+            self.needs_no_log();
+        }
         self.entry(entry::CLOCK).store(now, Ordering::Release);
     }
 

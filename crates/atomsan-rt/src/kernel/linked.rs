@@ -70,13 +70,16 @@ impl Links {
     pub(super) fn cycle(&self) -> Option<Transaction> {
         let ends: HashSet<Transaction> = self.0.iter().map(|&(from, _)| from).collect();
         // The edges into it, and into earlier ones of its slot, lead to nothing that it is before.
-        ends.into_iter().find(|&(slot, clock)| {
-            let into = self.0.iter();
-            into.filter(|(_, (to, target))| *to == slot && *target <= clock)
-                .any(|&(from, _)| {
-                    let last = self.before(from);
-                    last.get(&slot).is_some_and(|&before| before >= clock)
-                })
-        })
+        ends.into_iter().find(|&end| self.is_in_cycle(end))
+    }
+
+    /// Whether a transaction comes before an earlier one of its slot, or before itself by way of others.
+    pub(super) fn is_in_cycle(&self, (slot, clock): Transaction) -> bool {
+        let into = self.0.iter();
+        into.filter(|(_, (to, target))| *to == slot && *target <= clock)
+            .any(|&(from, _)| {
+                let last = self.before(from);
+                last.get(&slot).is_some_and(|&before| before >= clock)
+            })
     }
 }

@@ -12,6 +12,8 @@
 //! cycles are the same. Once another thread has accessed the granule, its word says so (`SHARED`), and once an edge has come in, nothing is
 //! newborn any more: all is logged from then on. That an old word says so of a frame that is no more costs records, and no more.
 //!
+//! Outside of regions, the same goes for all memory that the thread has had to itself so far, for another reason ([`super::outside`]).
+//!
 //! # Which memory that is
 //!
 //! All of the thread's stack below the place where the outermost of these functions returns to: its own frame and those of what it
@@ -30,6 +32,14 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn forget_newborn(&self) {
         self.newborn_len.set(0);
+    }
+
+    /// What the transaction does with memory that the thread has had to itself so far need not be in the log: it is in no cycle until
+    /// an edge comes in ([`super::outside`]).
+    #[inline(always)]
+    pub(crate) fn needs_no_log(&self) {
+        self.newborn_end.set(usize::MAX);
+        self.newborn_len.set(usize::MAX);
     }
 
     /// In the transaction a function is called whose frame has so many words; `call` is where it returns to.

@@ -22,6 +22,10 @@
 //! edge, which begins a stretch. For the same reason it does not matter that an edge may start at the transaction in which a read was logged, and not at the one
 //! in which it was repeated: all that leads to either is over.
 //!
+//! Nor does it matter then what the thread does outside of regions with memory that it has had to itself so far: its transaction is in no cycle
+//! before the next edge comes in, and behind that all is logged again. So the log has nothing of it
+//! ([`Thread::needs_no_log`]), but for granules that others have accessed, too, which say when they are taken who comes after whom.
+//!
 //! The number is there before the edge is counted and written, and the edge is written before anything changes hands. So who depends on
 //! a transaction sees that it was left. A thread that has found nothing needs to look again when there are
 //! more such edges: numbers of transactions only grow. An edge that leads out of what is over, or of no region, makes no difference,
@@ -29,8 +33,8 @@
 
 use super::{HIGHEST, Thread};
 use crate::format::{LOW, SLOTS};
-use crate::regions;
 use crate::sync::AtomicU64;
+use crate::{regions, start};
 use core::sync::atomic::Ordering;
 
 /// So many threads are not looked at each time: some of them may be in a region.
@@ -74,6 +78,13 @@ impl Thread {
         self.calm.get() != 0
     }
 
+    /// Whether no other thread is in a region, in a transaction that an edge leads out of, as far as that has been looked at; never
+    /// where somebody wants to see all logs.
+    #[inline(always)]
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.get() == LEFT[0].load(Ordering::SeqCst) + 1 && !start::keeps_logs()
+    }
+
     /// What follows may be in conflict with others.
     pub(crate) fn meets_others(&self) {
         if self.minds_others() {
@@ -82,7 +93,7 @@ impl Thread {
     }
 
     /// Whether another thread is in a region, in a transaction that an edge leads out of.
-    fn may_be_in_cycle(&self) -> bool {
+    pub(super) fn may_be_in_cycle(&self) -> bool {
         let edges = LEFT[0].load(Ordering::SeqCst);
         if self.calm.get() == edges + 1 {
             return false;

@@ -96,6 +96,8 @@ impl Thread {
             return false;
         }
         let again = is_settled();
+        // A thread that meets nobody has no other reason to look whether it has to mind others.
+        self.may_be_in_cycle();
         if again && keeps {
             self.log.let_go();
         } else if again {

@@ -58,6 +58,7 @@ impl Thread {
     /// of the last stretch may have been renewed in it.
     pub(crate) fn start_stretch_anew(&self) {
         let start = ownership::nothing_logged(self.mine.get());
+        self.forget_newborn();
         if self.stretch.get() != start || self.used.get() {
             self.used.set(true);
             self.next_epoch();
