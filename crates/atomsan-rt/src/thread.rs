@@ -39,7 +39,9 @@ mod stretch;
 mod turns;
 
 pub(crate) use born::Parent;
-pub(crate) use filter::{FILTER, MIXER as FILTER_MIXER, ROTATION as FILTER_ROTATION};
+pub(crate) use filter::{
+    FILTER, FOLD as FILTER_FOLD, MIXER as FILTER_MIXER, ROTATION as FILTER_ROTATION,
+};
 pub(crate) use origins::forget_origins;
 pub(crate) use outside::leaves;
 pub(crate) use rewind::count_edge;
