@@ -314,6 +314,10 @@ impl Thread {
         }
         at.floor.set(0);
         at.inlined.set((0, 0, 0));
+        at.entry.set(Entry {
+            family: 0,
+            is_closure: false,
+        });
         self.tick(0);
     }
 
