@@ -59,8 +59,14 @@ impl Made {
     /// What is said of it; the follower may have changed its mind.
     #[inline(always)]
     pub(crate) fn said(&self) -> u64 {
+        self.answer().load(Ordering::Acquire)
+    }
+
+    /// Where that is.
+    #[inline(always)]
+    pub(crate) fn answer(&self) -> &'static AtomicU64 {
         // SAFETY: an aligned word of the recording, which is mapped for good.
-        unsafe { &*(self.answer.get() as *const AtomicU64) }.load(Ordering::Acquire)
+        unsafe { &*(self.answer.get() as *const AtomicU64) }
     }
 
     fn index(&self) -> usize {

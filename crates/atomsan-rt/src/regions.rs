@@ -102,7 +102,7 @@ pub(crate) struct Position {
     inlined: Cell<(usize, u64, u64)>,
     /// Labelled regions that are open.
     blocks: Cell<u32>,
-    /// Functions of the user's, and of others, outside of regions.
+    /// Functions of the user's, and of others, outside of regions: those that are regions are not counted, but for entry points.
     users: Cell<u32>,
     foreign: Cell<u32>,
     /// The family of the entry point, and whether it is a closure.
@@ -241,11 +241,17 @@ impl Thread {
     /// whether nothing is logged.
     #[inline(always)]
     fn begin(&self, region: u64, mine: u64, silent: bool) {
+        self.skip(region == 0 && start::skips_outside());
+        self.begin_here(region, mine, silent);
+    }
+
+    /// The same if plain accesses count, or do not, in this transaction as in the last one.
+    #[inline(always)]
+    fn begin_here(&self, region: u64, mine: u64, silent: bool) {
         let at = &self.position;
         let now = at.clock.get() + 1;
         at.clock.set(now);
         at.region.set(region);
-        self.skip(region == 0 && start::skips_outside());
         self.is_not_ready();
         let now = now | region << 48;
         self.start_epoch(now, mine, silent);
@@ -462,11 +468,14 @@ impl Thread {
         let closure = said & answer::CLOSURE != 0;
         let (users, foreign) = (at.users.get(), at.foreign.get() > 0);
         let entry = at.entry.get();
-        if *flags & flag::USER == 0 {
-            at.users.set(users + 1);
-            *flags |= flag::USER;
-        }
+        let mut counts = || {
+            if *flags & flag::USER == 0 {
+                at.users.set(users + 1);
+                *flags |= flag::USER;
+            }
+        };
         if users == 0 {
+            counts();
             at.entry.set(Entry {
                 family: if foreign { !0 } else { family },
                 is_closure: closure,
@@ -475,13 +484,18 @@ impl Thread {
         }
         if family == entry.family && (closure || users == 1 && entry.is_closure) {
             // A closure of the entry point; or the entry point, after a closure that calls it.
+            counts();
             at.entry.set(Entry {
                 family,
                 is_closure: closure,
             });
             return false;
         }
-        said & answer::ATOMIC != 0
+        let is_region = said & answer::ATOMIC != 0;
+        if !is_region {
+            counts();
+        }
+        is_region
     }
 
     /// Leaves a function: its frame, which ended at `end`.

@@ -34,6 +34,7 @@ mod newborn;
 mod origins;
 mod outside;
 mod rewind;
+mod same;
 mod settled;
 mod stretch;
 mod turns;
@@ -207,6 +208,8 @@ pub(crate) struct Thread {
     settled: Settled,
     /// The last transactions.
     pub(crate) history: History,
+    /// The last calls of regions.
+    same: same::SameCalls,
     /// Which atomic loads mean nothing.
     hidden: hidden::Places,
     /// The position at which the log may start again.
@@ -446,6 +449,12 @@ impl Thread {
         }
     }
 
+    /// Forgets what was asked, because another recording has started.
+    pub(crate) fn forget_calls(&self) {
+        self.position.forget_calls();
+        self.same.clear();
+    }
+
     /// The same thread, in a new recording, where nobody else is known.
     fn start_over(&self) {
         for slot in 0..=HIGHEST.load(Ordering::Acquire).min(SLOTS) {
@@ -464,7 +473,7 @@ impl Thread {
         rewind::forget_edges();
         self.calm.set(0);
         self.links.start_over();
-        self.position.forget_calls();
+        self.forget_calls();
         self.hidden.clear();
         self.forget_logged();
         self.next_epoch();

@@ -33,6 +33,19 @@ extern "C-unwind" fn func_entry<const SILENT: bool>(
     stack: usize,
     thread: &Thread,
 ) {
+    if !thread.enters_same_region::<SILENT>(call, function, stack) {
+        func_entry_again::<SILENT>(call, function, stack, thread);
+    }
+}
+
+/// The same if it is another call than the last one, or anything else is new. A function of its own, because it needs more registers.
+#[inline(never)]
+extern "C-unwind" fn func_entry_again<const SILENT: bool>(
+    call: u64,
+    function: u64,
+    stack: usize,
+    thread: &Thread,
+) {
     if !thread.enters_region_again::<SILENT>(call, function, stack) {
         func_entry_outside(call, function, stack, thread);
     }

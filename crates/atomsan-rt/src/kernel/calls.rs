@@ -31,9 +31,13 @@ fn any_answer() -> (u64, u64) {
 
 /// As the hooks do, by whether anything is logged.
 pub(super) fn enters_region_again(thread: &Thread, from: u64, function: u64, stack: usize) -> bool {
+    fn enters<const SILENT: bool>(thread: &Thread, from: u64, function: u64, stack: usize) -> bool {
+        thread.enters_same_region::<SILENT>(from, function, stack)
+            || thread.enters_region_again::<SILENT>(from, function, stack)
+    }
     match thread.is_silent() {
-        true => thread.enters_region_again::<true>(from, function, stack),
-        false => thread.enters_region_again::<false>(from, function, stack),
+        true => enters::<true>(thread, from, function, stack),
+        false => enters::<false>(thread, from, function, stack),
     }
 }
 
@@ -73,7 +77,7 @@ fn make_calls_again(logs: Logs) {
         let threads = [register(), register()];
         calls::start_over();
         for thread in threads {
-            thread.position.forget_calls();
+            thread.forget_calls();
         }
         let functions = thread_rng().gen_range(2..5);
         let mut told = std::collections::HashSet::new();

@@ -68,7 +68,7 @@ fn repeat(program: fn(&Thread)) {
         crate::shadow::reset(super::MEMORY, super::MEMORY_SIZE);
         let thread = thread::register(start::new_thread_number(), None, stack).unwrap();
         calls::start_over();
-        thread.position.forget_calls();
+        thread.forget_calls();
         let region = KNOWN | USER | ATOMIC | 2 << FAMILY | 1 << REGION;
         calls::tell(0x1000, 0x2000, KNOWN | USER | 1 << FAMILY, 0);
         calls::tell(CALL, FUNCTION, region, 0);

@@ -10,9 +10,9 @@ use core::num::NonZero;
 /// The usual call of a region, made again.
 #[derive(Clone, Copy)]
 pub(crate) struct Usual {
-    region: NonZero<u64>,
+    pub(crate) region: NonZero<u64>,
     /// The own word of its first epoch.
-    mine: u64,
+    pub(crate) mine: u64,
     /// How large the function's frame is.
     pub(crate) frame: usize,
 }
@@ -42,7 +42,7 @@ impl Thread {
         if is_inside {
             self.tick_quickly(called_region(said));
         }
-        Some(self.called(said, is_users, is_inside, end))
+        Some(self.called(said, is_users && !is_inside, is_inside, end))
     }
 
     /// The region that the call of a function begins, if that is usual: no function of ours has to be called for it.
@@ -63,25 +63,51 @@ impl Thread {
             }
             made.edges.set(edges);
         }
-        let (mine, frame) = (self.mine.get(), made.frame());
-        if ownership::is_last_of_era(mine) || frame == 0 {
+        let frame = made.frame();
+        if frame == 0 {
             return None;
         }
         Some(Usual {
             region: NonZero::new(region)?,
-            mine: mine + ownership::epochs(1),
+            mine: self.next_mine()?,
             frame,
         })
     }
 
-    /// Begins it, by a call whose frame is going to end at `end`; what that is to remember of it. `silent` is whether nothing is logged.
+    /// The own word of the next epoch, if no era begins with that.
     #[inline(always)]
-    pub(crate) fn begin_usual_region(&self, usual: Usual, end: usize, silent: bool) -> u64 {
+    pub(crate) fn next_mine(&self) -> Option<u64> {
+        let mine = self.mine.get();
+        (!ownership::is_last_of_era(mine)).then(|| mine + ownership::epochs(1))
+    }
+
+    /// In the region that a usual call has begun: what the entry point's family is, how many edges have come in, and the region.
+    #[inline(always)]
+    pub(crate) fn usual_place(&self) -> (u64, u32, u64) {
         let at = &self.position;
-        self.begin(usual.region.get(), usual.mine, silent);
-        at.users.set(at.users.get() + 1);
-        at.floor.set(end);
-        flag::USER
+        (at.entry.get().family, at.edges.get(), at.region.get())
+    }
+
+    /// Whether a call that was usual where this was the entry point's family and so many edges had come in is still usual.
+    #[inline(always)]
+    pub(crate) fn is_usual_place(&self, family: u64, edges: u32) -> bool {
+        let at = &self.position;
+        let has_same = at.edges.get() == edges && at.entry.get().family == family;
+        has_same && at.users.get() > 0 && self.is_outside()
+    }
+
+    /// Begins a region by a usual call whose frame is going to end at `end`, which has nothing to remember of it; `mine` is the own word
+    /// of its first epoch, `silent` is whether nothing is logged. Plain accesses count already.
+    #[inline(always)]
+    pub(crate) fn begin_usual_region(
+        &self,
+        region: NonZero<u64>,
+        mine: u64,
+        end: usize,
+        silent: bool,
+    ) {
+        self.begin_here(region.get(), mine, silent);
+        self.position.floor.set(end);
     }
 
     /// The call of a function that is no region, outside of regions, if that is usual: what its frame is to remember. It is made
@@ -176,16 +202,15 @@ impl Thread {
         self.position.floor.set(0);
     }
 
-    /// Ends that region, if no era begins; whether it was so. `silent` is whether nothing is logged.
+    /// Ends that region, if no era begins; whether it was so. `silent` is whether nothing is logged. Plain accesses count outside, too.
     #[inline(always)]
     pub(crate) fn ends_simply(&self, silent: bool) -> bool {
-        let mine = self.mine.get();
-        let is_simple = !ownership::is_last_of_era(mine);
-        if is_simple {
+        let mine = self.next_mine();
+        if let Some(mine) = mine {
             self.position.floor.set(0);
-            self.begin(0, mine + ownership::epochs(1), silent);
+            self.begin_here(0, mine, silent);
         }
-        is_simple
+        mine.is_some()
     }
 
     /// Ends that region.
@@ -202,8 +227,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn leave_flagged(&self, function: u64) {
         let at = &self.position;
-        if function & (flag::USER | flag::FOREIGN) == flag::USER {
-            at.users.set(at.users.get() - 1);
+        if function & (flag::USER | flag::FOREIGN) == 0 {
             return;
         }
         let of = |flag: u64| u32::from(function & flag != 0);

@@ -7,6 +7,7 @@ use crate::format::LOW;
 use crate::regions::Again;
 use crate::start;
 use core::cell::Cell;
+use core::num::NonZero;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 impl Thread {
@@ -60,22 +61,41 @@ impl Thread {
             return false;
         };
         if !SILENT {
-            let talks = self.ready.get() == top && self.log.position() != self.said_until.get();
-            self.talks_outside.set(talks);
+            self.notes_talk(top);
         }
-        let flags = self.begin_usual_region(usual, end, SILENT);
+        self.skip(false);
+        self.begins_usually::<SILENT>(usual.region, usual.mine, end);
         if !SILENT {
             self.has_called(usual.frame, call, stack);
         }
-        self.room.set(self.limit());
-        self.floor.set(end);
-        let frame = self.push(top, call, function | flags, stack);
+        let frame = self.push(top, call, function, stack);
         if !SILENT && self.talks_inside.get() && self.kept.get() == top {
-            self.says_where_at_first(Some(frame));
+            self.says_where_at_first(Some(self.entered(frame)));
         }
+        self.remember_region::<SILENT>(frame, top);
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true
+    }
+
+    /// Notes whether the log was ready outside, because something has happened there.
+    #[inline(always)]
+    pub(super) fn notes_talk(&self, top: usize) {
+        let talks = self.ready.get() == top && self.log.position() != self.said_until.get();
+        self.talks_outside.set(talks);
+    }
+
+    /// A region begins with a usual call whose frame is going to end at `end`. Plain accesses count already.
+    #[inline(always)]
+    pub(super) fn begins_usually<const SILENT: bool>(
+        &self,
+        region: NonZero<u64>,
+        mine: u64,
+        end: usize,
+    ) {
+        self.begin_usual_region(region, mine, end, SILENT);
+        self.room.set(self.limit());
+        self.floor.set(end);
     }
 
     /// The same for the usual call of a function that is none.
@@ -109,15 +129,20 @@ impl Thread {
     #[inline(always)]
     fn room_for_frame(&self, stack: usize) -> Option<(usize, usize)> {
         let top = self.top.get();
-        // SAFETY: below the first frame is the bottom, which is like one.
-        let last = unsafe { &*((top - size_of::<Frame>()) as *const Frame) };
-        let is_free = last.stack >= stack && top != self.limit();
+        let is_free = self.stack_below(top) >= stack && top != self.limit();
         (is_free && !self.busy.get()).then_some((top, top + size_of::<Frame>()))
+    }
+
+    /// The stack pointer of the frame that ends here.
+    #[inline(always)]
+    pub(super) fn stack_below(&self, end: usize) -> usize {
+        // SAFETY: below the first frame is the bottom, which is like one.
+        unsafe { (*((end - size_of::<Frame>()) as *const Frame)).stack }
     }
 
     /// Puts a frame on top, for which there must be room; this frame.
     #[inline(always)]
-    fn push(&self, top: usize, call: u64, function: u64, stack: usize) -> Frame {
+    pub(super) fn push(&self, top: usize, call: u64, function: u64, stack: usize) -> Frame {
         let frame = Frame {
             call,
             function,
@@ -129,8 +154,8 @@ impl Thread {
         frame
     }
 
-    /// Leaves the innermost function, with which a region ends, if no function of ours is called for that; whether it was
-    /// so.
+    /// Leaves the innermost function, with which a region ends, if no function of ours is called for that, and plain accesses count behind
+    /// it; whether it was so.
     #[inline(always)]
     pub(crate) fn exits_region_again<const SILENT: bool>(&self) -> bool {
         let end = self.top.get();
@@ -140,8 +165,8 @@ impl Thread {
         }
         // There is a frame, because a region ends with it.
         let top = end - size_of::<Frame>();
-        let is_due = || self.is_due_again() || self.is_turn_due();
-        if !SILENT && is_due() || start::is_noisy() {
+        let is_due = || self.is_due_again() || self.is_turn_due_between_regions();
+        if !SILENT && is_due() || start::is_noisy() || start::skips_outside() {
             return false;
         }
         self.busy.set(true);

@@ -10,6 +10,8 @@ use crate::{log, ownership};
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
 
+const FRAME: usize = size_of::<Frame>();
+
 /// A thread that has room for the record of an atomic operation.
 pub(crate) struct AtomicRecord<'a>(&'a Thread);
 
@@ -143,29 +145,29 @@ impl Thread {
         }
         // SAFETY: in front of the top is a frame.
         let frame = || unsafe { (*(kept as *const Cell<Frame>)).get() };
-        self.says_where(clock, (top != kept).then(frame));
+        self.says_where(clock, (top != kept).then(|| self.entered(frame())));
         true
     }
 
     /// Writes it down where a region begins or ends, if nothing else has to be said and there is room: the first access would have
-    /// to wait for it. The function has been entered that the log does not have, and no other one.
+    /// to wait for it. The log does not have the record of the function that was entered, and lacks no other one.
     #[inline(always)]
-    pub(super) fn says_where_at_first(&self, function: Option<Frame>) {
+    pub(super) fn says_where_at_first(&self, entered: Option<[u64; 2]>) {
         let is_muted = self.skips.get() || self.ignoring.get() > 0;
         if is_muted || !self.log.has_room(4) {
             return;
         }
-        self.says_where(Some(self.position.now()), function);
-        self.ready.set(self.top.get());
+        let top = self.says_where(Some(self.position.now()), entered);
+        self.ready.set(top);
         self.said_until.set(self.log.position());
     }
 
-    /// Writes down the number of the transaction, if it has one, and the function that the thread is in besides those that are in the
-    /// log, if there is one. There must be room for both.
+    /// Writes down the number of the transaction, if it has one, and the record of the function that the thread is in besides those that
+    /// are in the log, if there is one. There must be room for both. Where the frames end.
     #[inline(always)]
-    fn says_where(&self, clock: Option<u64>, function: Option<Frame>) {
+    fn says_where(&self, clock: Option<u64>, entered: Option<[u64; 2]>) -> usize {
         let marking = clock.map(|clock| self.marking(clock));
-        match (marking, function.map(|frame| self.entered(frame))) {
+        match (marking, entered) {
             (Some([clock, left]), Some([call, function])) => {
                 self.log.write_at_once([clock, left, call, function]);
             }
@@ -175,14 +177,17 @@ impl Thread {
         let top = self.top.get();
         self.kept.set(top);
         self.logged.set(top);
+        top
     }
 
     /// The record that says that a transaction follows, and what was left before it.
     #[inline(always)]
     fn marking(&self, clock: u64) -> [u64; 2] {
-        let left = match self.logged.get() == self.kept.get() {
-            true => 0,
-            false => self.left() as u64,
+        // Mostly none or one, for which nothing has to be divided.
+        let left = match self.logged.get() - self.kept.get() {
+            0 => 0,
+            FRAME => 1,
+            _ => self.left() as u64,
         };
         self.has_marked(clock);
         [first_word(Kind::Transaction, 0, clock), left]

@@ -48,14 +48,20 @@ impl Thread {
         let end = stack + 8 * words;
         let (low, high) = (self.stack_low.get(), self.stack_high.get());
         let is_own = stack >= low && end < high.saturating_sub(8);
-        if words == NO_FRAME || !is_own || self.newborn_len.get() != 0 {
-            return;
+        if words != NO_FRAME && is_own && self.newborn_len.get() == 0 {
+            self.is_newborn_below(end, end - low, call);
         }
-        // SAFETY: it is on the thread's own stack, above where that ends now.
+    }
+
+    /// The part of the stack below `end` is newborn, `len` bytes of it, if it is there that the function returns. To be called for a place on
+    /// the thread's own stack above where that ends now.
+    #[inline(always)]
+    pub(super) fn is_newborn_below(&self, end: usize, len: usize, call: u64) {
+        // SAFETY: the caller vouches for the place.
         let returns_to = unsafe { (end as *const u64).read_volatile() };
         if returns_to == call {
             self.newborn_end.set(end);
-            self.newborn_len.set(end - low);
+            self.newborn_len.set(len);
         }
     }
 

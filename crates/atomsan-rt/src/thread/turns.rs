@@ -88,6 +88,12 @@ impl Thread {
         self.turns.get().alone >= GETS_ON * self.few()
     }
 
+    /// The same where the program knows its regions.
+    #[inline(always)]
+    pub(crate) fn is_turn_due_between_regions(&self) -> bool {
+        self.turns.get().alone >= GETS_ON * FEW_BETWEEN_REGIONS
+    }
+
     /// How many operations there may be before the thread yields for the first time.
     #[inline(always)]
     fn few(&self) -> u32 {
