@@ -42,7 +42,7 @@ use crate::thread::{self, Thread};
 use crate::{recording, shadow, start, sync};
 use core::sync::atomic::Ordering;
 use linked::{Edges, Links};
-use recorded::{Logs as Recorded, Place};
+use recorded::{Logs as Recorded, Place, Unwritten};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::{Mutex, RwLock};
@@ -187,7 +187,7 @@ fn run(first: impl FnOnce(&Actor)) -> Links {
     let truly = TrueConflicts::of(&truth);
     if let Some(logs) = &logs {
         compare(&truth.accesses, logs, &truly);
-        logs.replay_values();
+        logs.replay_values(&unwritten(&truth.accesses, logs, &truly));
     }
     let links = std::mem::take(&mut *LINKS.lock().unwrap());
     if start::logs() != Logs::All {
@@ -310,9 +310,10 @@ fn compare(accesses: &[Access], logs: &Recorded, truly: &TrueConflicts) {
             && !truly.is_before(second.transactions[0], first.transactions[1])
     };
     for (index, second) in accesses.iter().enumerate() {
+        // Of atomic operations, see also `unwritten`.
         let needs_no_log = |access: &Access| {
-            let is_plain = start::logs() != Logs::All && access.outside && !access.atomic;
-            is_plain && !truly.links.is_in_cycle(access.transactions[0])
+            let is_outside = start::logs() != Logs::All && access.outside;
+            is_outside && !truly.links.is_in_cycle(access.transactions[0])
         };
         let is_logged = |byte| record_of(second, byte, logs).is_some();
         assert!(
@@ -340,6 +341,28 @@ fn compare(accesses: &[Access], logs: &Recorded, truly: &TrueConflicts) {
             }
         }
     }
+}
+
+/// Atomic operations that change something and have no record of their own. They are outside of regions, in the only slot that has
+/// accessed the granule so far, and in no cycle (`thread::outside`).
+fn unwritten(accesses: &[Access], logs: &Recorded, truly: &TrueConflicts) -> Vec<Unwritten> {
+    let has_none = |access: &Access| access.atomic && access.write && !logs.has_own(access);
+    let found = accesses.iter().enumerate();
+    let found = found.filter(|(_, access)| has_none(access));
+    let unwritten = found.map(|(index, access)| {
+        let granule = |access: &Access| access.address / 8;
+        // Who takes over a slot comes after all that has been done there.
+        let is_anothers =
+            |other: &Access| other.log.0 != access.log.0 && granule(other) == granule(access);
+        let needs_none = start::logs() != Logs::All
+            && access.outside
+            && !accesses[..index].iter().any(is_anothers)
+            && !truly.links.is_in_cycle(access.transactions[0]);
+        assert!(needs_none, "no record of {}", show(access));
+        let (slot, from, _) = access.log;
+        (slot, access.address as u64, from)
+    });
+    unwritten.collect()
 }
 
 impl Actor {
@@ -406,6 +429,7 @@ impl Actor {
             let write = !matches!(outcome, Outcome::Load(_) | Outcome::Failed(_));
             let access = truth.access(self.name, address, 8, write, true);
             truth.accesses[access].transactions[0] = self.transaction();
+            truth.accesses[access].outside = self.thread.is_outside();
             ((outcome, access), outcome)
         };
         let thread = self.thread;

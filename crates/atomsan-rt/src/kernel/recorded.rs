@@ -1,5 +1,6 @@
 //! What the logs say: records, and their order by positions and edges.
 
+use super::truth::Access;
 use crate::format::{
     CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_UNIT, ChunkHeader, HEADER_SIZE, Kind, LOW,
     header,
@@ -43,6 +44,9 @@ pub(super) struct Logs {
     /// The records in an order that respects the edges.
     order: Vec<(u32, usize)>,
 }
+
+/// An atomic operation without a record: the slot, the address, and how far its log went.
+pub(super) type Unwritten = (u32, u64, u64);
 
 /// A place in the logs.
 pub(super) type Place = (u32, usize);
@@ -140,11 +144,37 @@ impl Logs {
         marks.next().map(|record| record.subject)
     }
 
-    /// Performs the atomic operations in the order of the logs: each finds what the last one left.
-    pub(super) fn replay_values(&self) {
+    /// Whether an atomic operation has a record that was written for it, whether it has changed anything or not.
+    pub(super) fn has_own(&self, access: &Access) -> bool {
+        let (slot, from, to) = access.log;
+        self.logs[&slot].iter().any(|record| {
+            let is_now = (from..to).contains(&record.position);
+            is_now && record.stands_for(access.address, false, true)
+        })
+    }
+
+    /// Performs the atomic operations in the order of the logs: each finds what the last one left. Of what was not written down nobody knows
+    /// what it left: it is behind all that its thread has written down before, if there is anything else, and nobody else has come
+    /// in between.
+    pub(super) fn replay_values(&self, unwritten: &[Unwritten]) {
         let mut memory = HashMap::<u64, u64>::new();
+        let mut last = HashMap::<u64, (u32, u64)>::new();
         for &(slot, index) in &self.order {
             let record = &self.logs[&slot][index];
+            let is_atomic =
+                [false, true].map(|write| record.stands_for(record.subject as usize, write, true));
+            if !is_atomic.contains(&true) {
+                continue;
+            }
+            let before = last.insert(record.subject, (slot, record.position));
+            let is_unknown = unwritten.iter().any(|&(other, subject, position)| {
+                let is_behind = before.is_none_or(|(slot, last)| slot == other && last < position);
+                let is_before = slot != other || position <= record.position;
+                subject == record.subject && is_behind && is_before
+            });
+            if is_unknown && record.kind != Kind::AtomicStore {
+                memory.insert(record.subject, record.words[1]);
+            }
             let value = memory.entry(record.subject);
             let [_, first, second] = record.words;
             match record.kind {

@@ -154,6 +154,9 @@ pub(crate) fn atomic_again<R>(
         return unlogged_again(thread, address, word, perform);
     }
     let is_shared = word & SHARED != 0;
+    if !is_shared && thread.logs_nothing_of_its_own() {
+        return alone_again(thread, address, word, perform);
+    }
     if is_shared && !thread.may_append_at(pc) {
         return None;
     }
@@ -186,6 +189,34 @@ pub(crate) fn atomic_again<R>(
         shadow.store(next, Ordering::Release);
         Some(result)
     })
+}
+
+/// The same with nothing to write down, because the thread has had the granule to itself so far and is where that need not be in the log.
+/// Nobody else gets at the granule meanwhile.
+#[inline(always)]
+fn alone_again<R>(
+    thread: &Thread,
+    address: usize,
+    word: u64,
+    perform: impl FnOnce() -> (R, Outcome),
+) -> Option<R> {
+    if thread.is_busy() || thread.ignoring.get() > 0 {
+        return None;
+    }
+    let shadow = shadow::word(address);
+    let performed = thread.work(|| {
+        (shadow.compare_exchange(word, LOCKED, Ordering::AcqRel, Ordering::Relaxed)).ok()?;
+        let (result, outcome) = perform();
+        thread.used.set(true);
+        let next = owned(thread, WRITE_EXCLUSIVE) | ATOMIC;
+        thread.taken.set(match outcome {
+            Outcome::Failed(_) => (address, word, next),
+            _ => (0, 0, 0),
+        });
+        shadow.store(next, Ordering::Release);
+        Some(result)
+    });
+    performed.flatten()
 }
 
 /// The same in a first run, as [`atomic_unlogged`] does it: the word is still the owner's own when the operation has been performed.

@@ -42,6 +42,12 @@ impl Thread {
         self.newborn_len.set(usize::MAX);
     }
 
+    /// Whether nothing of memory that the thread has had to itself so far need be in the log.
+    #[inline(always)]
+    pub(crate) fn logs_nothing_of_its_own(&self) -> bool {
+        self.newborn_len.get() == usize::MAX
+    }
+
     /// In the transaction a function is called whose frame has so many words; `call` is where it returns to.
     #[inline(always)]
     pub(crate) fn has_called(&self, words: usize, call: u64, stack: usize) {

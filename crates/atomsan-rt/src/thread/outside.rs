@@ -23,8 +23,10 @@
 //! in which it was repeated: all that leads to either is over.
 //!
 //! Nor does it matter then what the thread does outside of regions with memory that it has had to itself so far: its transaction is in no cycle
-//! before the next edge comes in, and behind that all is logged again. So the log has nothing of it
-//! ([`Thread::needs_no_log`]), but for granules that others have accessed, too, which say when they are taken who comes after whom.
+//! before the next edge comes in, and behind that all is logged again. So the log has nothing of it, be it plain or atomic
+//! ([`Thread::needs_no_log`]), but for granules that others have accessed, too, which say when they are taken who comes after whom. Nor is
+//! there anything in the log of other transactions that relies on it: what atomic operations amount to is worked out from those of
+//! transactions that are in a cycle together, and this one is in none.
 //!
 //! The number is there before the edge is counted and written, and the edge is written before anything changes hands. So who depends on
 //! a transaction sees that it was left. A thread that has found nothing needs to look again when there are
