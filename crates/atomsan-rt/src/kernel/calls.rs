@@ -79,6 +79,8 @@ fn make_calls_again(logs: Logs) {
         for thread in threads {
             thread.forget_calls();
         }
+        // Their slots may have had different threads before.
+        let began = threads.map(|thread| thread.whereabouts()[0]);
         let functions = thread_rng().gen_range(2..5);
         let mut told = std::collections::HashSet::new();
         let mut stack: Vec<u64> = Vec::new();
@@ -105,7 +107,11 @@ fn make_calls_again(logs: Logs) {
                 threads[0].exit();
                 exit_as_hooks_do(threads[1]);
             }
-            let [first, again] = threads.map(Thread::whereabouts);
+            let [first, again] = [0, 1].map(|number| {
+                let mut now = threads[number].whereabouts();
+                now[0] -= began[number];
+                now
+            });
             assert_eq!(first, again, "at step {step}");
         }
         for thread in threads {
@@ -169,5 +175,26 @@ fn functions_in_which_nothing_is_inlined_begin_no_epoch() {
             (true, true, false, false),
         ];
         assert_eq!(seen, expected);
+    });
+}
+
+/// What the last thread of a slot had for an entry point is no other one's.
+#[test]
+fn a_thread_that_takes_over_a_slot_has_no_entry_point() {
+    repeat_with(Logs::Transactions, 1, || {
+        let register = || thread::register(start::new_thread_number(), None, no_stack).unwrap();
+        let entry = |thread: &Thread| thread.whereabouts()[8];
+        calls::start_over();
+        let thread = register();
+        thread.forget_calls();
+        calls::tell(0x1010, 0x2000, KNOWN | USER | 2 << FAMILY, 0);
+        thread.enter(0x1010, 0x2000, 0x9000);
+        assert_ne!(entry(thread), 0);
+        thread.exit();
+        thread.end();
+        let next = register();
+        assert!(core::ptr::eq(thread, next));
+        assert_eq!(entry(next), 0);
+        next.end();
     });
 }
