@@ -69,6 +69,11 @@ impl Made {
         unsafe { &*(self.answer.get() as *const AtomicU64) }
     }
 
+    /// Where the follower says what is inlined there.
+    pub(crate) fn inlined(&self) -> &'static AtomicU64 {
+        recording::call(self.index(), call::INLINED)
+    }
+
     fn index(&self) -> usize {
         self.index_and_frame.get() as usize % CALLS_LEN
     }

@@ -30,7 +30,7 @@ mod inlined;
 mod plain;
 mod usual;
 
-pub(crate) use usual::Again;
+pub(crate) use usual::{Again, UsualPlace};
 
 use inlined::inlined_entry;
 
@@ -102,7 +102,7 @@ pub(crate) struct Position {
     inlined: Cell<(usize, u64, u64)>,
     /// Labelled regions that are open.
     blocks: Cell<u32>,
-    /// Functions of the user's, and of others, outside of regions: those that are regions are not counted, but for entry points.
+    /// Functions of the user's, and of others, outside of regions. Those with which a region begins are not counted.
     users: Cell<u32>,
     foreign: Cell<u32>,
     /// The family of the entry point, and whether it is a closure.
@@ -449,6 +449,8 @@ impl Thread {
         if at.region.get() != 0 {
             at.floor.set(end);
         } else if said & answer::USER != 0 && self.is_region(said, &mut flags) {
+            self.leave_flagged(flags);
+            flags &= flag::PLAIN;
             self.tick(called_region(said));
             at.floor.set(end);
         }
@@ -468,14 +470,11 @@ impl Thread {
         let closure = said & answer::CLOSURE != 0;
         let (users, foreign) = (at.users.get(), at.foreign.get() > 0);
         let entry = at.entry.get();
-        let mut counts = || {
-            if *flags & flag::USER == 0 {
-                at.users.set(users + 1);
-                *flags |= flag::USER;
-            }
-        };
+        if *flags & flag::USER == 0 {
+            at.users.set(users + 1);
+            *flags |= flag::USER;
+        }
         if users == 0 {
-            counts();
             at.entry.set(Entry {
                 family: if foreign { !0 } else { family },
                 is_closure: closure,
@@ -484,18 +483,13 @@ impl Thread {
         }
         if family == entry.family && (closure || users == 1 && entry.is_closure) {
             // A closure of the entry point; or the entry point, after a closure that calls it.
-            counts();
             at.entry.set(Entry {
                 family,
                 is_closure: closure,
             });
             return false;
         }
-        let is_region = said & answer::ATOMIC != 0;
-        if !is_region {
-            counts();
-        }
-        is_region
+        said & answer::ATOMIC != 0
     }
 
     /// Leaves a function: its frame, which ended at `end`.

@@ -1,7 +1,7 @@
 //! The usual calls outside of functions that are regions, made again, and the end of a region: what [`super`] does, as far as it is
 //! the same each time. Where nothing has to be written down and no era begins, no other function is called for it.
 
-use super::{called_region, flag, inlined_entry, number, plain_flag};
+use super::{Entry, called_region, flag, inlined_entry, number, plain_flag};
 use crate::format::answer;
 use crate::ownership;
 use crate::thread::Thread;
@@ -17,10 +17,22 @@ pub(crate) struct Usual {
     pub(crate) frame: usize,
 }
 
+/// What decides, besides what is said of it, what a call does outside of regions that has been made before: the entry point, whether the thread
+/// is in it, and whether a region has been written down since the last edge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UsualPlace {
+    /// The family, and in the lowest bit whether it is a closure.
+    entry: u64,
+    users: u32,
+    foreign: u32,
+    edges: u32,
+}
+
 /// A call that has been made before, and is made now.
 pub(crate) struct Again {
-    /// Whether it is inside of a region now.
+    /// Whether it is inside of a region now, and whether that has begun with it.
     pub(crate) is_inside: bool,
+    pub(crate) begins: bool,
     /// What its frame is to remember of it.
     pub(crate) flags: u64,
 }
@@ -38,11 +50,22 @@ impl Thread {
         if !self.is_outside() || is_users && self.is_of_entry(said) {
             return None;
         }
-        let is_inside = is_users && said & answer::ATOMIC != 0;
-        if is_inside {
-            self.tick_quickly(called_region(said));
+        if is_users && said & answer::ATOMIC != 0 {
+            return Some(self.begins_with_call(said, end));
         }
-        Some(self.called(said, is_users && !is_inside, is_inside, end))
+        Some(self.called(said, is_users, false, end))
+    }
+
+    /// A region begins with a call, which is not counted.
+    #[inline(always)]
+    fn begins_with_call(&self, said: u64, end: usize) -> Again {
+        self.tick_quickly(called_region(said));
+        self.position.floor.set(end);
+        Again {
+            is_inside: true,
+            begins: true,
+            flags: plain_flag(said),
+        }
     }
 
     /// The region that the call of a function begins, if that is usual: no function of ours has to be called for it.
@@ -81,19 +104,23 @@ impl Thread {
         (!ownership::is_last_of_era(mine)).then(|| mine + ownership::epochs(1))
     }
 
-    /// In the region that a usual call has begun: what the entry point's family is, how many edges have come in, and the region.
+    /// Where the thread is, as far as that decides what a call does that has been made before.
     #[inline(always)]
-    pub(crate) fn usual_place(&self) -> (u64, u32, u64) {
+    pub(crate) fn usual_place(&self) -> UsualPlace {
         let at = &self.position;
-        (at.entry.get().family, at.edges.get(), at.region.get())
+        let Entry { family, is_closure } = at.entry.get();
+        UsualPlace {
+            entry: family << 1 | u64::from(is_closure),
+            users: at.users.get(),
+            foreign: at.foreign.get(),
+            edges: at.edges.get(),
+        }
     }
 
-    /// Whether a call that was usual where this was the entry point's family and so many edges had come in is still usual.
+    /// The region that the thread is in; 0 if it is in none.
     #[inline(always)]
-    pub(crate) fn is_usual_place(&self, family: u64, edges: u32) -> bool {
-        let at = &self.position;
-        let has_same = at.edges.get() == edges && at.entry.get().family == family;
-        has_same && at.users.get() > 0 && self.is_outside()
+    pub(crate) fn region(&self) -> u64 {
+        self.position.region.get()
     }
 
     /// Begins a region by a usual call whose frame is going to end at `end`, which has nothing to remember of it; `mine` is the own word
@@ -141,22 +168,21 @@ impl Thread {
             true => at.entry.get(),
             false => inlined_entry(index, said),
         };
-        let mut region = None;
+        let mut is_region = false;
         if inlined.is_none() {
             let is_users = said & answer::USER != 0;
             if !self.is_outside() || is_users && number(said, answer::FAMILY) == entry.family {
                 return None;
             }
-            let is_region = is_users && said & answer::ATOMIC != 0;
-            region = is_region.then(|| called_region(said));
+            is_region = is_users && said & answer::ATOMIC != 0;
         }
         at.entry.set(entry);
         if inlined.is_some() {
             self.enter_inlined(self.top.get(), from, inlined);
-        } else if let Some(region) = region {
-            self.tick_quickly(region);
+        } else if is_region {
+            return Some(self.begins_with_call(said, end));
         }
-        Some(self.called(said, true, inlined.or(region).is_some(), end))
+        Some(self.called(said, true, inlined.is_some(), end))
     }
 
     /// A call is made.
@@ -172,7 +198,11 @@ impl Thread {
         let flag = |flag: u64, is: bool| if is { flag } else { 0 };
         let flags = flag(flag::USER, is_users) | flag(flag::FOREIGN, is_foreign);
         let flags = flags | plain_flag(said);
-        Again { is_inside, flags }
+        Again {
+            is_inside,
+            begins: false,
+            flags,
+        }
     }
 
     /// Whether a function whose frame remembers this has no region inlined in it. What is in the log when it is entered or returned to

@@ -22,7 +22,12 @@ impl Thread {
         }
         self.busy.set(true);
         compiler_fence(Ordering::SeqCst);
-        let Some(Again { is_inside, flags }) = self.call_again(call & LOW, function & LOW, end)
+        let again = self.call_again(call & LOW, function & LOW, end);
+        let Some(Again {
+            is_inside,
+            begins,
+            flags,
+        }) = again
         else {
             self.busy.set(false);
             return false;
@@ -32,8 +37,10 @@ impl Thread {
             self.floor.set(end);
             self.has_called_again(call, function & LOW, stack);
         }
-        self.push(top, call, function & LOW | flags, stack);
-        if !Thread::is_plain(flags) {
+        let frame = self.push(top, call, function & LOW | flags, stack);
+        if begins {
+            self.remember_region(frame, top);
+        } else if !Thread::is_plain(flags) {
             self.next_epoch();
         }
         compiler_fence(Ordering::SeqCst);
@@ -72,7 +79,7 @@ impl Thread {
         if !SILENT && self.talks_inside.get() && self.kept.get() == top {
             self.says_where_at_first(Some(self.entered(frame)));
         }
-        self.remember_region::<SILENT>(frame, top);
+        self.remember_region(frame, top);
         compiler_fence(Ordering::SeqCst);
         self.busy.set(false);
         true

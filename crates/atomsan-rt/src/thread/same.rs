@@ -5,14 +5,16 @@
 //! So all that is remembered, with all that it depends on, and is as it was if that is as it was:
 //!
 //! - where the call is, the function, the stack, and the frames that the thread is in;
-//! - what is said of the call, which the follower may change;
-//! - the thread's entry point, and that it is in one;
+//! - what is said of the call, and of what is inlined there, which the follower may change;
+//! - the thread's entry point, and whether it is in one;
 //! - how many edges have come in: the first transaction of a region after an edge is written down.
 //!
 //! Where plain accesses do not count outside of regions, nothing is the same. What else has to be so for a usual call is looked at each time, and so is whether the return address is where it was: a function
 //! that aligns its frame may have the same stack with another frame.
 
 use super::{Frame, Thread};
+use crate::format::LOW;
+use crate::regions::UsualPlace;
 use crate::sync::AtomicU64;
 use core::cell::Cell;
 use core::num::NonZero;
@@ -28,12 +30,10 @@ pub(super) struct Same {
     function: Cell<u64>,
     stack: Cell<usize>,
     top: Cell<usize>,
-    /// What is said of it, and where.
-    said: Cell<u64>,
-    answer: Cell<Option<&'static AtomicU64>>,
-    /// The entry point's family.
-    family: Cell<u64>,
-    edges: Cell<u32>,
+    /// What is said of it and of what is inlined there, and where.
+    said: [Cell<u64>; 2],
+    answers: [Cell<Option<&'static AtomicU64>>; 2],
+    place: Cell<UsualPlace>,
     region: Cell<u64>,
     /// The record that says that it was entered.
     entered: Cell<[u64; 2]>,
@@ -69,8 +69,11 @@ impl Same {
     /// Whether the same is said of it.
     #[inline(always)]
     fn is_said(&self) -> bool {
-        let said = self.answer.get().map(|said| said.load(Ordering::Acquire));
-        said == Some(self.said.get())
+        let answers = self.said.iter().zip(&self.answers);
+        answers.into_iter().all(|(said, answer)| {
+            let now = answer.get().map(|answer| answer.load(Ordering::Acquire));
+            now == Some(said.get())
+        })
     }
 }
 
@@ -88,7 +91,7 @@ impl Thread {
         if !same.is(call, function, stack, top) || !same.is_said() || self.busy.get() {
             return false;
         }
-        let is_usual = self.is_usual_place(same.family.get(), same.edges.get());
+        let is_usual = self.is_outside() && same.place.get() == self.usual_place();
         if !is_usual || self.stack_below(top) < stack || self.skips.get() {
             return false;
         }
@@ -116,32 +119,26 @@ impl Thread {
         true
     }
 
-    /// A region has been entered by a usual call, with this frame on top of the others.
+    /// A region has begun with a call that was made before, with this frame on top of the others; the call is not counted.
     #[inline(always)]
-    pub(super) fn remember_region<const SILENT: bool>(&self, frame: Frame, top: usize) {
-        let Frame {
-            call,
-            function,
-            stack,
-        } = frame;
+    pub(super) fn remember_region(&self, frame: Frame, top: usize) {
+        let (call, function) = (frame.call & LOW, frame.function & LOW);
         let Some(made) = self.position.made(call, function) else {
             return;
         };
         let same = self.same.at(call, function);
         same.call.set(call);
         same.function.set(function);
-        same.stack.set(stack);
+        same.stack.set(frame.stack);
         same.top.set(top);
-        same.said.set(made.said());
-        same.answer.set(Some(made.answer()));
-        let (family, edges, region) = self.usual_place();
-        same.family.set(family);
-        same.edges.set(edges);
-        same.region.set(region);
-        if !SILENT {
-            same.entered.set(self.entered(frame));
-            let newborn = (self.newborn_end.get(), self.newborn_len.get());
-            same.newborn.set(newborn);
+        for (at, answer) in [made.answer(), made.inlined()].into_iter().enumerate() {
+            same.said[at].set(answer.load(Ordering::Acquire));
+            same.answers[at].set(Some(answer));
         }
+        same.place.set(self.usual_place());
+        same.region.set(self.region());
+        same.entered.set(self.entered(frame));
+        let newborn = (self.newborn_end.get(), self.newborn_len.get());
+        same.newborn.set(newborn);
     }
 }
