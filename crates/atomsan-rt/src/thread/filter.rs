@@ -118,7 +118,7 @@ mod tests {
         for position in (8..0x1000).step_by(8) {
             assert!(!thread.is_filtered(granule, word + position, 0x0f));
         }
-        let other = granule ^ 8 * FILTER ^ 8 * FILTER >> FOLD;
+        let other = granule ^ (8 * FILTER) ^ ((8 * FILTER) >> FOLD);
         assert!(core::ptr::eq(
             thread.entry_of(granule, word).0,
             thread.entry_of(other, word).0
