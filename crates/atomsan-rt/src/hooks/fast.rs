@@ -121,15 +121,15 @@ macro_rules! fast {
                 ".else",
                 // All masks have the bit that tells words of owners, as this thread's own are, from others.
                 "jns 5f",
+                "mov r8, qword ptr fs:[rax + 16]",
+                // Where accesses are logged, it has to be in the log.
+                "cmp dword ptr fs:[rax + {renewed}], -1",
+                "je 4f",
                 ".if {size} == 8",
                 "test dil, 7",
                 "jne 3f",
                 ".endif",
-                "mov r8, qword ptr fs:[rax + 16]",
                 "mov rsi, qword ptr fs:[rax + 8]",
-                // Where accesses are logged, it has to be in the log.
-                "cmp dword ptr fs:[rax + {renewed}], -1",
-                "je 4f",
                 "xor rdx, rsi",
                 "mov rcx, rdx",
                 "shr rcx, 48",
@@ -155,7 +155,8 @@ macro_rules! fast {
                 "ret",
                 ".if {write}",
                 ".else",
-                // A read of what has no owner may be in the log already (see `thread::filter`).
+                // A read of what has no owner may be in the log already (see `thread::filter`). What is not aligned is no granule that
+                // an entry counts for.
                 "4:",
                 "mov rdx, qword ptr [r9]",
                 "movabs r9, {filter_mixer}",
