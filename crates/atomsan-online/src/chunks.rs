@@ -13,9 +13,12 @@
 use crate::links::{Links, Place};
 use crate::live::{ChunkAt, Live};
 use crate::origins;
-use crate::parts::{Found, Part, Stretch, Walk};
+use crate::parts::{Found, Part};
 use crate::uses::Uses;
+use crate::visited::{ROOM, Visited};
+use crate::walk::{Stretch, Walk};
 use atomsan_recording::Origin;
+use atomsan_recording::file::Record;
 use std::collections::VecDeque;
 use std::io;
 
@@ -192,8 +195,8 @@ impl Chunks {
     /// a slot belong to the component as well, even if they have no edge of their own: the later of the two may
     /// stand for what they did. Of what is not settled there is only the order.
     ///
-    /// The logs are read twice, so that only what is left is ever in memory; those of a component without a
-    /// conflict, once.
+    /// The logs are walked through twice, so that only what is left is ever in memory; those of a component without a
+    /// conflict, once. They are read twice only if more belongs to components than is [kept](Visited).
     pub(crate) fn parts(
         &mut self,
         live: &mut Live,
@@ -225,23 +228,32 @@ impl Chunks {
         }
         let wanted = |(walk, chunks): &(Walk, &VecDeque<ChunkAt>)| walk.wanted(chunks).count();
         let mut uses = Uses::new(walks.iter().map(wanted).sum());
+        let (mut visited, mut room) = (Vec::new(), ROOM);
         for (walk, chunks) in &walks {
-            walk.clone().through(live, chunks, |walk, record, _| {
+            let mut these = Visited::with_room(room);
+            (walk.clone()).through(live, chunks, &mut these, |walk, record, _| {
                 for component in walk.components() {
                     uses.note(component, walk.slot, record);
                 }
             })?;
+            room = these.room();
+            visited.push(these);
         }
         let mut found: Vec<Found> = components.iter().map(|_| Found::default()).collect();
-        for (mut walk, chunks) in walks {
+        for ((mut walk, chunks), visited) in walks.into_iter().zip(visited) {
             walk.retain(|component| uses.may_conflict(component));
             let mut transaction = 0;
-            walk.through(live, chunks, |walk, record, words| {
+            let visit = |walk: &mut Walk, record: &Record, words: &[u64]| {
                 if std::mem::replace(&mut transaction, walk.transaction) != walk.transaction {
                     found.iter_mut().for_each(Found::end_transaction);
                 }
                 walk.add(record, words, &uses, &mut found);
-            })?;
+            };
+            if visited.is_all() {
+                walk.again(&visited, live.settled(walk.slot), visit);
+            } else {
+                walk.through(live, chunks, &mut Visited::default(), visit)?;
+            }
             found.iter_mut().for_each(Found::end_transaction);
         }
         let found = found.into_iter();

@@ -62,6 +62,8 @@ mod questions;
 mod single;
 mod stream;
 mod uses;
+mod visited;
+mod walk;
 
 pub use follow::{Follower, Haste, Options, Summary};
 pub use stream::Make;

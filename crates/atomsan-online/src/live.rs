@@ -5,6 +5,8 @@
 //! there as a whole or not at all. A chunk that has been read to its end goes back to the program,
 //! in the ring that `format` describes.
 
+mod reading;
+
 use atomsan_recording::format::{
     CALL_SIZE, CALLS, CALLS_LEN, CHUNK_HEADER_SIZE, CHUNK_LOG, CHUNK_MAGIC, CHUNK_MAPS, CHUNK_UNIT,
     ChunkHeader, ENTRY_SIZE, FEW_CHUNKS, HEADER_SIZE, LOW, MAGIC, ORIGINS, RETURNED_RING, RING_LEN,
@@ -14,6 +16,8 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+pub(crate) use reading::Word;
 
 /// Where a chunk's header says which the next one is.
 const CHUNK_NEXT: u64 = std::mem::offset_of!(ChunkHeader, next) as u64;
@@ -276,34 +280,6 @@ impl Live {
             next: field(&bytes, std::mem::offset_of!(ChunkHeader, next)),
             is_needless: field(&bytes, std::mem::offset_of!(ChunkHeader, needless)) == 1,
         }))
-    }
-
-    /// The snapshot and the records of a chunk, as far as they are written.
-    pub(crate) fn content(
-        &mut self,
-        slot: usize,
-        chunk: &ChunkAt,
-    ) -> io::Result<(Vec<u64>, Vec<u64>)> {
-        let room = (CHUNK_UNIT - CHUNK_HEADER_SIZE) as u64;
-        let snapshot = chunk.snapshot.min(room);
-        let len = if self.has_left(slot, chunk) {
-            room
-        } else {
-            let records = self.logs[slot].written.saturating_sub(chunk.position);
-            (snapshot + records).min(room)
-        };
-        let start = chunk.offset + CHUNK_HEADER_SIZE as u64;
-        let buffer = start_of(&mut self.buffer, len as usize);
-        self.file.read_exact_at(buffer, start)?;
-        let is_other = |now: Option<ChunkAt>| now.is_none_or(|now| now.position != chunk.position);
-        if chunk.next == 0 && is_other(self.chunk_now(chunk)?) {
-            // It has started again.
-            return Ok((Vec::new(), Vec::new()));
-        }
-        let buffer = &self.buffer[..len as usize];
-        let (before, records) = buffer.split_at(snapshot as usize);
-        let words = |bytes: &[u8]| bytes.chunks_exact(8).map(word).collect::<Vec<u64>>();
-        Ok((words(before), words(records)))
     }
 
     /// Entries of where memory comes from, so many from a place on; all of them zero where nobody has written any.

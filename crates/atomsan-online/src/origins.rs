@@ -9,7 +9,7 @@
 //! use a local waits for them.
 
 use crate::live::{ChunkAt, Live};
-use crate::parts::Walk;
+use crate::walk::Walk;
 use atomsan_recording::Origin;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{Kind, LOW, origin};
