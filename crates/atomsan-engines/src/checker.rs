@@ -1,7 +1,10 @@
 //! Feeding a trace to engines: names, stacks and positions are worked out once for all of them.
 
 use crate::engine::{Context, Engine, Findings, Occurrence};
-use atomsan_trace::{Batch, FunctionId, Names, Op, SiteId, StackId, Stacks, ThreadId};
+use atomsan_trace::names::Var;
+use atomsan_trace::{
+    Batch, FunctionId, LockId, Names, Op, SiteId, StackId, Stacks, ThreadId, VarId,
+};
 
 /// One engine and what it has found.
 pub struct Run {
@@ -63,6 +66,16 @@ impl Checker {
     /// Gives a thread that is defined another name.
     pub fn rename_thread(&mut self, thread: ThreadId, name: &str) {
         self.names.rename_thread(thread, name);
+    }
+
+    /// Names variables and locks that are defined without a name.
+    pub fn name(&mut self, vars: Vec<(VarId, Var)>, locks: Vec<(LockId, String)>) {
+        for (id, var) in vars {
+            self.names.name_var(id, var);
+        }
+        for (id, name) in locks {
+            self.names.name_lock(id, &name);
+        }
     }
 
     /// Puts a new engine in the place of each; what the old ones have found stays.

@@ -13,7 +13,7 @@ use atomsan_engines::demotion::Demotion;
 use atomsan_recording::cells::Cells;
 use atomsan_recording::format::{CHUNK_UNIT, FEW_CHUNKS};
 use atomsan_recording::{Recording, Translator};
-use atomsan_trace::StackId;
+use atomsan_trace::{Batch, Op, StackId};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,8 @@ pub(crate) struct Single {
     pub(crate) chunks: Chunks,
     translator: Option<Box<Translator>>,
     demotion: Demotion,
+    /// How many findings have names for what they are about.
+    named: usize,
     /// Records of components.
     pub(crate) records: u64,
     /// How many chunks there were when last looked at.
@@ -175,19 +177,43 @@ impl Single {
         let translator = self.introduce(checker, options);
         let mut batch = translator.replay(&recording);
         drop(recording);
-        let unnamed = translator.take_unnamed();
-        if !unnamed.is_empty() {
-            let mut addresses = unnamed.iter().map(|one| one.address).collect();
-            let mut origins = origins::of_memory(live, &self.links.calls, &mut addresses)?;
-            if !addresses.is_empty() {
-                origins.extend(self.chunks.of_stacks(live, &addresses)?);
-            }
-            let translator = self.introduce(checker, options);
-            translator.name_again(&unnamed, &origins, &mut batch);
-        }
         checker.renew(engine());
         checker.batch(&mut batch);
         checker.finish();
+        self.name_findings(live, checker, options)
+    }
+
+    /// Names what findings are about that are new.
+    fn name_findings(
+        &mut self,
+        live: &mut Live,
+        checker: &mut Checker,
+        options: &Options,
+    ) -> io::Result<()> {
+        let findings = checker.runs().iter().flat_map(|run| run.findings.list());
+        let news = findings.skip(self.named);
+        let steps = news
+            .inspect(|_| self.named += 1)
+            .flat_map(|one| &one.witness);
+        let ops: Vec<Op> = steps.map(|step| step.event.op).collect();
+        if ops.is_empty() {
+            return Ok(());
+        }
+        let mut named = self.introduce(checker, options).name(ops.into_iter());
+        let mut unknown = named.unknown();
+        if !unknown.is_empty() {
+            let mut origins = origins::of_memory(live, &self.links.calls, &mut unknown)?;
+            if !unknown.is_empty() {
+                origins.extend(self.chunks.of_stacks(live, &unknown)?);
+            }
+            let translator = self.introduce(checker, options);
+            translator.name_again(&mut named, &origins);
+        }
+        checker.define(&mut Batch {
+            definitions: named.definitions,
+            ..Batch::default()
+        });
+        checker.name(named.vars, named.locks);
         Ok(())
     }
 

@@ -44,7 +44,8 @@ use decisions::Decisions;
 use hashbrown::{HashMap, HashSet};
 use looks::{Looks, Repeated};
 use naming::Naming;
-pub use origins::{Origin, Unnamed};
+use origins::Nameless;
+pub use origins::{Named, Origin};
 use owners::Owners;
 pub use passes::Events;
 use passes::Findings;
@@ -236,9 +237,11 @@ pub struct Translator {
     freed_in_use: Positions,
     findings: Findings,
     annotations: Annotations,
-    /// While a part of a recording is replayed: what has no name.
-    unnamed: Option<Vec<Unnamed>>,
-    /// And where a thread has a lock again that it has waited with before.
+    /// Whether a part of a recording is replayed.
+    is_replay: bool,
+    /// What has no name because it was defined in a replay.
+    nameless: Nameless,
+    /// In a replay: where a thread has a lock again that it has waited with before.
     relocked: Positions,
     cuts: Cuts,
     batch: Batch,
@@ -290,7 +293,8 @@ impl Translator {
             freed_in_use: Positions::default(),
             findings: Findings::default(),
             annotations,
-            unnamed: None,
+            is_replay: false,
+            nameless: Nameless::default(),
             relocked: Positions::default(),
             cuts: Cuts::default(),
             batch: Batch::default(),

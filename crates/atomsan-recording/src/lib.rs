@@ -47,7 +47,7 @@ pub mod vectors;
 pub mod whose;
 mod written;
 
-pub use events::{Events, Origin, Stream, Translator, Unnamed};
+pub use events::{Events, Named, Origin, Stream, Translator};
 pub use file::Recording;
 pub use test_name::TestName;
 pub use whose::Options;

@@ -150,6 +150,20 @@ impl Names {
         }
     }
 
+    /// Names a variable that is defined without a name.
+    pub fn name_var(&mut self, id: VarId, var: Var) {
+        if let Some(known) = self.vars.get_mut(id.index()) {
+            *known = var;
+        }
+    }
+
+    /// Names a lock that is defined without a name.
+    pub fn name_lock(&mut self, id: LockId, name: &str) {
+        if let Some(known) = self.locks.get_mut(id.index()) {
+            *known = name.into();
+        }
+    }
+
     /// The same names without variables, locks and objects, whose ids start again.
     #[must_use]
     pub fn without_data(&self) -> Names {

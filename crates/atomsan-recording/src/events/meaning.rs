@@ -364,7 +364,7 @@ impl Translator {
         // What was open before a gap has been left in it, for all we know.
         if record.kind == Kind::Continue {
             self.leave_all(slot);
-            if self.unnamed.is_none() {
+            if !self.is_replay {
                 self.let_go_of_all(slot);
             }
         }
@@ -376,7 +376,7 @@ impl Translator {
             id,
             stack_end: stack.end,
             // The parts of transactions that are replayed are whole ones.
-            lost: record.kind == Kind::Continue && self.unnamed.is_none(),
+            lost: record.kind == Kind::Continue && !self.is_replay,
             doubtful,
             ..Thread::default()
         };

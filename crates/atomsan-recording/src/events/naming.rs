@@ -14,11 +14,12 @@
 //!
 //! No name has an address in it: two runs of a program call the same thing the same.
 
+use super::origins::What;
 use super::{Call, FxMap, ROOT, Translator};
 use crate::file::Record;
 use crate::symbols::Type;
 use atomsan_trace::names::{self, Definition};
-use atomsan_trace::{LockId, ObjectId, SiteId, ThreadId};
+use atomsan_trace::{FunctionId, LockId, ObjectId, SiteId, ThreadId, VarId};
 use hashbrown::{HashMap, HashSet};
 use rustc_hash::FxBuildHasher;
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ const MOST_CALLS: usize = 32;
 const UNNAMED: &str = "memory of unknown origin";
 
 /// The same for locks and other kinds.
-fn unnamed_lock(kind: &str) -> String {
+pub(super) fn unnamed_lock(kind: &str) -> String {
     format!("a {kind}")
 }
 
@@ -74,14 +75,14 @@ struct Stack {
     slot: usize,
 }
 
-#[derive(Debug)]
-struct Block {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
     end: u64,
     /// The object that it is, if threads share it.
     object: Option<ObjectId>,
     site: SiteId,
-    /// The type of what is in it.
-    of: Option<Type>,
+    /// Where it was allocated: the chain of calls, and the place in the last of them.
+    made: (u32, u64),
 }
 
 impl Block {
@@ -95,7 +96,28 @@ impl Block {
     }
 }
 
-/// Where something is.
+/// Where something is, as far as that is known without a look at debug information.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Spot {
+    /// In a block, which starts at an address.
+    Allocated(u64, Block),
+    /// On the stack of a thread with this number; in which frame, if that is known.
+    Local(u64, Option<Home>),
+    Elsewhere,
+}
+
+/// A frame that something is in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Home {
+    /// So far above the start of the frame of the function with this code.
+    offset: u64,
+    code: u64,
+    /// The user's function that it belongs to.
+    function: FunctionId,
+    users_code: u64,
+}
+
+/// Where something is, in words.
 enum Whereabouts {
     /// In a static with a name, by its path.
     Static(Box<str>, String),
@@ -108,13 +130,13 @@ enum Whereabouts {
 
 impl Whereabouts {
     /// The name of a variable there.
-    fn name(self) -> String {
-        match self {
+    fn name(self) -> Option<String> {
+        Some(match self {
             Whereabouts::Static(_, name) | Whereabouts::Local(name) => name,
             Whereabouts::Allocated(Ok(member), block) => format!("{member} of {block}"),
             Whereabouts::Allocated(Err(at), block) => format!("field +{at} of {block}"),
-            Whereabouts::Unknown => UNNAMED.to_owned(),
-        }
+            Whereabouts::Unknown => return None,
+        })
     }
 }
 
@@ -280,18 +302,33 @@ impl Translator {
         if self.survey.is_some() {
             self.naming.seen.insert(address);
         }
-        let name = self.lock_name(address, kind);
-        if name == unnamed_lock(kind) {
-            self.note_unnamed(address, kind);
-        }
+        let name = if self.is_replay {
+            self.name_later(What::Lock(id, kind), address);
+            String::new()
+        } else {
+            let (spot, initialised) = (self.spot(address), self.initialised(address));
+            self.lock_name(address, &spot, initialised, kind)
+                .unwrap_or_else(|| unnamed_lock(kind))
+        };
         self.batch.definitions.push(Definition::Lock(name.into()));
         id
     }
 
-    pub(super) fn lock_name(&mut self, address: u64, kind: &str) -> String {
-        let initialised = self.naming.initialised.get(&address).copied();
+    /// Where the lock at an address was initialised.
+    pub(super) fn initialised(&self, address: u64) -> Option<SiteId> {
+        self.naming.initialised.get(&address).copied()
+    }
+
+    /// What a lock is called, if that is known.
+    pub(super) fn lock_name(
+        &mut self,
+        address: u64,
+        spot: &Spot,
+        initialised: Option<SiteId>,
+        kind: &str,
+    ) -> Option<String> {
         let initialised = initialised.and_then(|site| self.naming.place(site));
-        match (self.whereabouts(address), initialised) {
+        Some(match (self.whereabouts(address, spot), initialised) {
             (Whereabouts::Static(_, name), _) => name,
             (_, Some(place)) => format!("the {kind} initialised at {place}"),
             (Whereabouts::Allocated(Ok(member), block), _) => format!("{member} of {block}"),
@@ -300,8 +337,8 @@ impl Translator {
                 format!("the {kind} in {local}")
             }
             (Whereabouts::Local(local), _) => local,
-            (Whereabouts::Unknown, _) => unnamed_lock(kind),
-        }
+            (Whereabouts::Unknown, _) => return None,
+        })
     }
 
     pub(super) fn lock(&mut self, address: u64) -> LockId {
@@ -309,23 +346,40 @@ impl Translator {
     }
 
     /// Names a variable that is new.
-    pub(super) fn define_var(&mut self, address: u64) {
-        let whereabouts = self.whereabouts(address);
-        let of_static = match &whereabouts {
-            Whereabouts::Static(whole, _) => Some(self.static_object(whole.clone())),
+    pub(super) fn define_var(&mut self, var: VarId, address: u64) {
+        let var = if self.is_replay {
+            self.name_later(What::Var(var), address);
+            names::Var::default()
+        } else {
+            let spot = self.spot(address);
+            let called = self.var_called(address, &spot);
+            called.unwrap_or_else(|| self.unnamed_var(address))
+        };
+        self.batch.definitions.push(Definition::Var(var));
+    }
+
+    /// A variable of which nothing is known.
+    pub(super) fn unnamed_var(&self, address: u64) -> names::Var {
+        names::Var {
+            name: UNNAMED.into(),
+            object: self.annotations.set_of(address),
+            volatile: false,
+        }
+    }
+
+    /// What a variable is called, and the object that it is a part of, if that is known.
+    pub(super) fn var_called(&mut self, address: u64, spot: &Spot) -> Option<names::Var> {
+        let whereabouts = self.whereabouts(address, spot);
+        let object = match (&whereabouts, spot) {
+            (_, Spot::Allocated(_, block)) => block.object,
+            (Whereabouts::Static(whole, _), _) => Some(self.static_object(whole.clone())),
             _ => None,
         };
-        let name = whereabouts.name();
-        if name == UNNAMED {
-            self.note_unnamed(address, UNNAMED);
-        }
-        let block = self.naming.block(address);
-        let object = block.map_or(of_static, |(_, block)| block.object);
-        self.batch.definitions.push(Definition::Var(names::Var {
-            name: name.into(),
+        Some(names::Var {
+            name: whereabouts.name()?.into(),
             object: self.annotations.set_of(address).or(object),
             volatile: false,
-        }));
+        })
     }
 
     /// The object that a static is.
@@ -342,16 +396,22 @@ impl Translator {
         object
     }
 
-    pub(super) fn var_name(&mut self, address: u64) -> String {
-        self.whereabouts(address).name()
+    /// Where an address is now.
+    pub(super) fn spot(&self, address: u64) -> Spot {
+        match self.naming.block(address) {
+            Some((start, block)) => Spot::Allocated(start, *block),
+            None => self.local(address).unwrap_or(Spot::Elsewhere),
+        }
     }
 
-    fn whereabouts(&mut self, address: u64) -> Whereabouts {
-        if let Some((start, block)) = self.naming.block(address) {
+    /// Where something is that was at a spot.
+    fn whereabouts(&mut self, address: u64, spot: &Spot) -> Whereabouts {
+        if let &Spot::Allocated(start, block) = spot {
             let offset = address - start;
             let whole = block.describe(start, &self.naming);
-            let size = block.of.and_then(|of| self.symbols.size(of));
-            let Some((of, size)) = block.of.zip(size.filter(|&size| size != 0)) else {
+            let of = self.content(block.made, block.end - start);
+            let size = of.and_then(|of| self.symbols.size(of));
+            let Some((of, size)) = of.zip(size.filter(|&size| size != 0)) else {
                 return Whereabouts::Allocated(Err(offset), whole);
             };
             let member = self.symbols.member(of, offset % size).ok_or(offset);
@@ -364,51 +424,67 @@ impl Translator {
         if let Some((whole, name)) = self.symbols.static_name(address) {
             return Whereabouts::Static(whole.into(), name);
         }
-        self.local(address)
-            .map_or(Whereabouts::Unknown, Whereabouts::Local)
+        match *spot {
+            Spot::Local(thread, home) => Whereabouts::Local(self.local_name(thread, home)),
+            _ => Whereabouts::Unknown,
+        }
     }
 
     /// What an address is on the stack of a thread, if it is on one.
-    fn local(&mut self, address: u64) -> Option<String> {
+    fn local(&self, address: u64) -> Option<Spot> {
         let (_, stack) = self.naming.stacks.range(address + 1..).next()?;
         if address < stack.start {
             return None;
         }
-        let (number, known) = (stack.thread, self.threads.get(stack.slot)?);
+        let known = self.threads.get(stack.slot)?;
         let node = |call: &Call| &self.nodes[call.node as usize];
         // What a library has on the stack is the user's who called it.
-        let found = known.frame_of(address).and_then(|found| {
+        let home = known.frame_of(address).and_then(|found| {
             let mut outer = known.stack[..=found].iter().rev().map(node);
             let users = outer.find(|node| node.function.is_some())?;
-            Some((&known.stack[found], users, users.function?))
+            let call = &known.stack[found];
+            Some(Home {
+                offset: address - call.frame,
+                code: node(call).code,
+                function: users.function?,
+                users_code: users.code,
+            })
         });
-        let Some((call, users, function)) = found else {
-            return Some(format!("a local of {}", self.naming.thread(number)));
+        Some(Spot::Local(stack.thread, home))
+    }
+
+    fn local_name(&mut self, thread: u64, home: Option<Home>) -> String {
+        let Some(Home {
+            offset,
+            code,
+            function,
+            users_code,
+        }) = home
+        else {
+            return format!("a local of {}", self.naming.thread(thread));
         };
-        let offset = address - call.frame;
-        let name = self.symbols.local(node(call).code, offset);
+        let name = self.symbols.local(code, offset);
         let name = name.unwrap_or_else(|| format!("local +{offset}"));
         let function = &self.function_names[function.index()];
-        let frames = self.symbols.frames(users.code);
+        let frames = self.symbols.frames(users_code);
         let place = frames.last().filter(|frame| frame.line != 0);
-        Some(match place {
+        match place {
             Some(frame) => {
                 let place = short(&frame.file, frame.line);
                 format!("{name} of {function} ({place})")
             }
             None => format!("{name} of {function}"),
-        })
+        }
     }
 
     /// Memory comes to life: an object if it is shared, or the home of a lock.
     pub(super) fn note_block(
         &mut self,
         range: &Range<u64>,
-        (chain, pc): (u32, u64),
+        made: (u32, u64),
         site: SiteId,
         shared: bool,
     ) -> Option<ObjectId> {
-        let of = self.content(chain, pc, range.end - range.start);
         let object = shared.then(|| {
             let object = ObjectId(self.object_count);
             self.object_count += 1;
@@ -419,7 +495,7 @@ impl Translator {
             end,
             object,
             site,
-            of,
+            made,
         };
         if object.is_some() {
             let name = block.describe(range.start, &self.naming);
@@ -431,7 +507,7 @@ impl Translator {
 
     /// The type of what is allocated, if somebody between the allocation and the user's code is
     /// generic over one of that size, or makes room for several of one.
-    fn content(&mut self, chain: u32, pc: u64, size: u64) -> Option<Type> {
+    fn content(&mut self, (chain, pc): (u32, u64), size: u64) -> Option<Type> {
         if let Some(known) = self.naming.contents.get(&(chain, pc, size)) {
             return *known;
         }

@@ -146,10 +146,10 @@ impl Translator {
     }
 
     /// Translates another recording of the same process. What the threads were doing is put aside
-    /// meanwhile. What it could not name is [known](Translator::take_unnamed) afterwards.
+    /// meanwhile. What it defines has no name before it is [named](Translator::name).
     pub fn replay(&mut self, recording: &Recording) -> Batch {
         let outside = std::mem::take(&mut self.threads);
-        self.unnamed = Some(Vec::new());
+        self.is_replay = true;
         self.cells = std::mem::take(&mut self.cells).again(recording);
         let spins: Vec<u64> = self.cells.atomics().spins().collect();
         self.note_spins(&spins);
@@ -165,6 +165,7 @@ impl Translator {
             self.leave_all(slot);
         }
         self.threads = outside;
+        self.is_replay = false;
         self.take()
     }
 }

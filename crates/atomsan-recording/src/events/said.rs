@@ -100,7 +100,7 @@ impl Translator {
                 return;
             }
             if is_new {
-                new.push(address);
+                new.push((var, address));
             }
             let repeated = op.is_atomic() && findings.repeated.contains(position);
             let alone = alone.covers(op, &thread.held)
@@ -136,8 +136,8 @@ impl Translator {
             let events = self.batch.events[first..].iter_mut();
             events.for_each(|event| event.site = again);
         }
-        for address in new {
-            self.define_var(address);
+        for (var, address) in new {
+            self.define_var(var, address);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Recordings written by hand, of programs whose functions have names.
 
-use super::Translator;
+use super::{Origin, Translator};
 use crate::Options;
 use crate::cells::Cells;
 use crate::file::tests::Builder;
@@ -8,6 +8,7 @@ use crate::file::{Piece, Recording};
 use crate::format::{ADDED, GUARD, Kind, first_word, second_word};
 use crate::order::Order;
 use crate::symbols::Symbols;
+use atomsan_trace::names::Definition;
 use atomsan_trace::{LockId, Op, ThreadId, VarId};
 
 /// The operations of one thread that a recording becomes, calls left out; each record is a kind, a
@@ -287,4 +288,73 @@ fn a_part_that_is_in_an_initialiser() {
     let made = [first_word(Kind::Acquire, 0, 0x3000), second_word(GUARD, 2)];
     let records: [&[u64]; 4] = [&kept, &task, &made, &twice];
     assert_eq!(writes(&[&sets, &once], &records), []);
+}
+
+/// What a part defines is named later, by where it was then; what comes from elsewhere, by its origin.
+#[test]
+fn names_are_made_when_they_are_wanted() {
+    let places: [(u64, &str, &[&str]); 2] = [
+        (1, "/home/user/main.c", &["main"]),
+        (2, "/home/user/main.c", &["make"]),
+    ];
+    let word = |kind, subject, pc| [first_word(kind, 8, subject), second_word(0, pc)];
+    let store = |address| [&word(Kind::AtomicStore, address, 2)[..], &[1]].concat();
+    let alloc = |address| [&word(Kind::Alloc, address, 2)[..], &[16]].concat();
+    let thread = |number, low| [first_word(Kind::Continue, 0, number), 0, low, 0x100];
+    let (block, local, elsewhere, lock) = (0x1000, 0x7010, 0x5008, 0x1008);
+    let symbols = Symbols::of_places(&places);
+    let mut translator = Translator::new(symbols, Cells::default(), Options::default());
+    let mut replay = |one: &[&[u64]], position| {
+        let entered = [first_word(Kind::Enter, 0, 9), second_word(0x100 / 16, 1)];
+        let snapshots = [thread(1, 0x7000), thread(2, 0x8000)];
+        let snapshots = snapshots.map(|thread| [&thread[..], &entered].concat());
+        let (words, others) = (one.concat(), [store(block), store(local), store(elsewhere)]);
+        let others = others.concat();
+        let pieces = [(&snapshots[0], &words), (&snapshots[1], &others)];
+        let pieces = pieces.into_iter().zip(0..);
+        let pieces = pieces.map(|((snapshot, words), slot)| Piece {
+            slot,
+            position: position + 0x1000 * slot as u64,
+            previous: 0,
+            snapshot,
+            words,
+        });
+        let recording = Recording::of_pieces(pieces, "");
+        let batch = translator.replay(&recording);
+        let mut names = batch.definitions.iter().filter_map(|one| match one {
+            Definition::Var(var) => Some(&var.name),
+            Definition::Lock(lock) => Some(lock),
+            _ => None,
+        });
+        assert!(names.all(|name| name.is_empty()));
+        let ops = batch.events.into_iter().map(|event| event.op);
+        ops.collect::<Vec<Op>>()
+    };
+    let (acquire, release) = (word(Kind::Acquire, lock, 2), word(Kind::Release, lock, 2));
+    let made = [alloc(block), acquire.to_vec(), release.to_vec()].concat();
+    let first = replay(&[&made, &store(block), &store(local)], 0x10000);
+    let second = replay(&[&store(block), &store(elsewhere)], 0x20000);
+    let both = || [&first[..], &second].concat().into_iter();
+    let mut named = translator.name(both());
+    assert_eq!(named.unknown(), [elsewhere]);
+    let origin = Origin {
+        snapshot: [&thread(1, 0x7000)[..], &word(Kind::Enter, 9, 1)].concat(),
+        record: alloc(0x5000),
+    };
+    translator.name_again(&mut named, &[origin]);
+    let mut vars: Vec<&str> = named.vars.iter().map(|(_, var)| &*var.name).collect();
+    vars.sort_unstable();
+    // What is allocated is new: there are two at one address.
+    vars.dedup();
+    let expected = [
+        "field +0 of the 16 bytes allocated at main.c:2",
+        "field +8 of the 16 bytes allocated at main.c:2",
+        "local +16 of main (main.c:1)",
+    ];
+    assert_eq!(vars, expected);
+    let locks: Vec<&str> = named.locks.iter().map(|(_, name)| &**name).collect();
+    assert_eq!(locks, ["lock +8 of the 16 bytes allocated at main.c:2"]);
+    // Each is named once.
+    let again = translator.name(both());
+    assert!(again.vars.is_empty() && again.locks.is_empty() && again.unknown().is_empty());
 }
