@@ -36,6 +36,8 @@ pub(crate) struct Chunks {
     slots: Vec<Slot>,
     /// How many there are.
     count: usize,
+    /// Who uses what in the components that were read last.
+    uses: Uses,
     /// How many were given back although they might have been needed.
     pub(crate) forgotten: u64,
 }
@@ -227,7 +229,8 @@ impl Chunks {
             }
         }
         let wanted = |(walk, chunks): &(Walk, &VecDeque<ChunkAt>)| walk.wanted(chunks).count();
-        let mut uses = Uses::new(walks.iter().map(wanted).sum());
+        let uses = &mut self.uses;
+        uses.start_over(walks.iter().map(wanted).sum());
         let (mut visited, mut room) = (Vec::new(), ROOM);
         for (walk, chunks) in &walks {
             let mut these = Visited::with_room(room);
@@ -247,7 +250,7 @@ impl Chunks {
                 if std::mem::replace(&mut transaction, walk.transaction) != walk.transaction {
                     found.iter_mut().for_each(Found::end_transaction);
                 }
-                walk.add(record, words, &uses, &mut found);
+                walk.add(record, words, uses, &mut found);
             };
             if visited.is_all() {
                 walk.again(&visited, live.settled(walk.slot), visit);

@@ -19,6 +19,8 @@ use std::ops::Range;
 
 /// The table has so many places, as a power of two, at least and at most: a place is two bytes.
 const PLACES: (u32, u32) = (10, 21);
+/// A table of more places, as a power of two, is not kept for the next time.
+const KEPT: u32 = 18;
 /// So many neighbours, as a power of two, have places next to each other: a cache line of them.
 const NEIGHBOURS: u32 = 5;
 /// From so many granules on, a range is not looked at granule by granule.
@@ -45,11 +47,13 @@ pub(crate) enum Part {
 }
 
 /// Who uses what in some components.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Uses {
     /// The slot that was the first to use what is at a place, [`SHARED`] and [`WRITTEN`]; 0 if nobody
     /// does.
     places: Vec<u16>,
+    /// Those at which something is used.
+    touched: Vec<u32>,
     shift: u32,
     /// Large ranges of each component.
     ranges: Vec<Vec<Large>>,
@@ -100,18 +104,27 @@ fn is_always_conflict(kind: Kind) -> bool {
 }
 
 impl Uses {
-    /// Nobody uses anything yet; there will be so many chunks of records.
-    pub(crate) fn new(chunks: usize) -> Uses {
+    /// Nobody uses anything any more; there will be so many chunks of records. The table stays, because to make another one each
+    /// time takes longer than what is mostly done with it.
+    pub(crate) fn start_over(&mut self, chunks: usize) {
         let records = chunks * CHUNK_UNIT / 16;
         let bits = records.next_power_of_two().ilog2() + 2;
         let bits = bits.clamp(PLACES.0, PLACES.1);
-        Uses {
-            places: vec![0; 1 << bits],
-            shift: u64::BITS - bits,
-            ranges: Vec::new(),
-            all: false,
-            conflicts: Vec::new(),
+        if self.places.len() > 1 << KEPT {
+            (self.places, self.touched) = (Vec::new(), Vec::new());
+        } else {
+            for &place in &self.touched {
+                self.places[place as usize] = 0;
+            }
         }
+        if self.places.len() < 1 << bits {
+            self.places = vec![0; 1 << bits];
+        }
+        self.touched.clear();
+        self.shift = u64::BITS - bits;
+        self.ranges.clear();
+        self.all = false;
+        self.conflicts.clear();
     }
 
     /// There may be a conflict in a component.
@@ -150,7 +163,11 @@ impl Uses {
         let mut conflicts = false;
         for granule in granules {
             let place = self.place(component, granule);
-            let used = also(self.places[place], slot, written);
+            let before = self.places[place];
+            if before == 0 {
+                self.touched.push(place as u32);
+            }
+            let used = also(before, slot, written);
             self.places[place] = used;
             conflicts |= is_conflict(used);
         }
@@ -251,9 +268,31 @@ mod tests {
         Record::parse(&words, 8).unwrap()
     }
 
+    fn uses(chunks: usize) -> Uses {
+        let mut uses = Uses::default();
+        uses.start_over(chunks);
+        uses
+    }
+
+    #[test]
+    fn nothing_is_left_when_it_starts_over() {
+        let mut uses = Uses::default();
+        for chunks in [1, 64, 1, 4, 64, 4] {
+            uses.start_over(chunks);
+            assert!(uses.places.iter().all(|&place| place == 0));
+            assert!(!uses.may_conflict(0));
+            for granule in 0..1000 {
+                uses.note(0, 1, &record(Kind::Write, 8, granule << 12, 0));
+                uses.note(0, 2, &record(Kind::Write, 8, granule << 12, 0));
+            }
+            assert!(uses.may_conflict(0));
+            assert!(uses.places.len() <= 1 << KEPT || chunks == 64);
+        }
+    }
+
     #[test]
     fn what_one_slot_uses_and_what_nobody_writes_to_is_no_conflict() {
-        let mut uses = Uses::new(1);
+        let mut uses = uses(1);
         let read = |address| record(Kind::Read, 8, address, 0);
         let write = |address| record(Kind::Write, 8, address, 0);
         uses.note(0, 1, &write(0x1000));
@@ -274,7 +313,7 @@ mod tests {
 
     #[test]
     fn neighbours_have_places_next_to_each_other() {
-        let uses = Uses::new(16);
+        let uses = uses(16);
         let line = |first: u64| -> Vec<usize> {
             let mut places: Vec<usize> = (first..first + 32).map(|at| uses.place(0, at)).collect();
             places.sort_unstable();
@@ -295,7 +334,7 @@ mod tests {
     #[test]
     fn a_component_may_have_a_conflict_if_one_of_its_records_is_one() {
         let noted = |records: &[(usize, Record)]| {
-            let mut uses = Uses::new(1);
+            let mut uses = uses(1);
             records
                 .iter()
                 .for_each(|(slot, record)| uses.note(3, *slot, record));
@@ -320,7 +359,7 @@ mod tests {
 
     #[test]
     fn locks_that_two_slots_take_are_conflicts() {
-        let mut uses = Uses::new(1);
+        let mut uses = uses(1);
         for (slot, lock) in [(1, 0x1000), (1, 0x2000), (2, 0x2000)] {
             uses.note(0, slot, &record(Kind::Acquire, 0, lock, 0));
             uses.note(0, slot, &record(Kind::Release, 0, lock, 0));
@@ -337,7 +376,7 @@ mod tests {
 
     #[test]
     fn large_ranges_conflict_with_what_others_do_in_them() {
-        let mut uses = Uses::new(1);
+        let mut uses = uses(1);
         let read = |address| record(Kind::Read, 8, address, 0);
         let write = |address| record(Kind::WriteRange, 0, address, 1 << 20);
         uses.note(0, 1, &write(0x10_0000));

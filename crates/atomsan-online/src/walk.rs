@@ -59,33 +59,6 @@ fn words(words: &[Word]) -> Vec<u64> {
     words.iter().copied().map(u64::from_le_bytes).collect()
 }
 
-/// Where the first record is, from a place on, that says something of the thread: of what belongs to no component, nothing
-/// else is wanted, and that is most of a chunk.
-fn skipped(words: &[Word], mut at: usize) -> usize {
-    while let Some(&first) = words.get(at)
-        && let Some(kind) = Kind::from_number(first[7])
-    {
-        let is_wanted = match kind {
-            Kind::Transaction
-            | Kind::Enter
-            | Kind::Exit
-            | Kind::Unnamed
-            | Kind::ThreadStart
-            | Kind::Continue => true,
-            Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared => {
-                let second = words.get(at + 1).copied().map(u64::from_le_bytes);
-                second.is_none_or(|second| (second >> 48) as u16 == GUARD)
-            }
-            _ => false,
-        };
-        if is_wanted {
-            break;
-        }
-        at += kind.words();
-    }
-    at
-}
-
 /// The record at a place, and its words; `None` if there is none, or not all of it.
 fn record_at(words: &[Word], at: usize, position: u64) -> Option<(Record, [u64; LONGEST])> {
     let rest = words.get(at..)?;
@@ -111,6 +84,8 @@ pub(crate) struct Walk {
     initialising: Vec<(usize, [u64; 2])>,
     /// The current transaction.
     clock: u64,
+    /// The next one that belongs to a component, if the current one belongs to none.
+    next: u64,
     /// How many transactions have been entered so far.
     pub(crate) transaction: u64,
 }
@@ -125,6 +100,7 @@ impl Walk {
             frames: Vec::new(),
             initialising: Vec::new(),
             clock: 0,
+            next: 0,
             transaction: 0,
         }
     }
@@ -167,10 +143,11 @@ impl Walk {
         self.clock = clock;
         self.active.clear();
         // They are sorted by their starts.
-        let begun = self.stretches.iter().enumerate();
-        let begun = begun.take_while(|(_, stretch)| *stretch.clocks.start() <= clock);
-        let active = begun.filter(|(_, stretch)| clock <= *stretch.clocks.end());
-        self.active.extend(active.map(|(index, _)| index));
+        let begun = (self.stretches).partition_point(|stretch| *stretch.clocks.start() <= clock);
+        let active = (0..begun).filter(|&at| clock <= *self.stretches[at].clocks.end());
+        self.active.extend(active);
+        let next = self.stretches.get(begun);
+        self.next = next.map_or(u64::MAX, |next| *next.clocks.start());
     }
 
     /// Starts with a snapshot.
@@ -356,6 +333,34 @@ impl Walk {
         }
     }
 
+    /// Passes over what belongs to no component, which is most of a chunk; of that, nothing is wanted but what it says of
+    /// the thread. Where there is something else, or the end.
+    fn pass(&mut self, words: &[Word], mut at: usize) -> usize {
+        while let Some(&[first, second]) = words.get(at..).and_then(<[Word]>::first_chunk)
+            && let Some(kind) = Kind::from_number(first[7])
+        {
+            let [first, second] = [first, second].map(u64::from_le_bytes);
+            match kind {
+                Kind::Enter => self.frames.push([first, second]),
+                Kind::Exit => self.leave(1),
+                Kind::Transaction if first & LOW < self.next => self.leave(second),
+                Kind::Transaction
+                | Kind::Unnamed
+                | Kind::Initialising
+                | Kind::ThreadStart
+                | Kind::Continue => break,
+                Kind::Acquire | Kind::AcquireShared | Kind::Release | Kind::ReleaseShared
+                    if (second >> 48) as u16 == GUARD =>
+                {
+                    break;
+                }
+                _ => {}
+            }
+            at += kind.words();
+        }
+        at
+    }
+
     /// Walks through a piece of the log from a place on. Where it goes on, if there may be more to visit.
     fn along(
         &mut self,
@@ -366,7 +371,10 @@ impl Walk {
     ) -> Option<usize> {
         loop {
             if self.active.is_empty() {
-                at = skipped(log.words, at);
+                if self.next > log.last {
+                    return None;
+                }
+                at = self.pass(log.words, at);
             }
             if log.goes_on && at + LONGEST > log.words.len() {
                 return Some(at);
@@ -379,11 +387,6 @@ impl Walk {
             let (from, words) = (at, &these[..len]);
             at += len;
             if record.kind == Kind::Transaction {
-                if record.subject > log.last {
-                    // Nothing of the rest belongs to any.
-                    self.close();
-                    return None;
-                }
                 self.follow(&record, words);
                 let goes_on = !self.active.is_empty();
                 self.enter(record.subject);
