@@ -242,12 +242,6 @@ impl Thread {
     #[inline(always)]
     fn begin(&self, region: u64, mine: u64, silent: bool) {
         self.skip(region == 0 && start::skips_outside());
-        self.begin_here(region, mine, silent);
-    }
-
-    /// The same if plain accesses count, or do not, in this transaction as in the last one.
-    #[inline(always)]
-    fn begin_here(&self, region: u64, mine: u64, silent: bool) {
         let at = &self.position;
         let now = at.clock.get() + 1;
         at.clock.set(now);

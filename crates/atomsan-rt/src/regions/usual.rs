@@ -124,7 +124,7 @@ impl Thread {
     }
 
     /// Begins a region by a usual call whose frame is going to end at `end`, which has nothing to remember of it; `mine` is the own word
-    /// of its first epoch, `silent` is whether nothing is logged. Plain accesses count already.
+    /// of its first epoch, `silent` is whether nothing is logged.
     #[inline(always)]
     pub(crate) fn begin_usual_region(
         &self,
@@ -133,7 +133,7 @@ impl Thread {
         end: usize,
         silent: bool,
     ) {
-        self.begin_here(region.get(), mine, silent);
+        self.begin(region.get(), mine, silent);
         self.position.floor.set(end);
     }
 
@@ -232,13 +232,13 @@ impl Thread {
         self.position.floor.set(0);
     }
 
-    /// Ends that region, if no era begins; whether it was so. `silent` is whether nothing is logged. Plain accesses count outside, too.
+    /// Ends that region, if no era begins; whether it was so. `silent` is whether nothing is logged.
     #[inline(always)]
     pub(crate) fn ends_simply(&self, silent: bool) -> bool {
         let mine = self.next_mine();
         if let Some(mine) = mine {
             self.position.floor.set(0);
-            self.begin_here(0, mine, silent);
+            self.begin(0, mine, silent);
         }
         mine.is_some()
     }

@@ -70,7 +70,6 @@ impl Thread {
         if !SILENT {
             self.notes_talk(top);
         }
-        self.skip(false);
         self.begins_usually::<SILENT>(usual.region, usual.mine, end);
         if !SILENT {
             self.has_called(usual.frame, call, stack);
@@ -92,7 +91,7 @@ impl Thread {
         self.talks_outside.set(talks);
     }
 
-    /// A region begins with a usual call whose frame is going to end at `end`. Plain accesses count already.
+    /// A region begins with a usual call whose frame is going to end at `end`.
     #[inline(always)]
     pub(super) fn begins_usually<const SILENT: bool>(
         &self,
@@ -161,8 +160,8 @@ impl Thread {
         frame
     }
 
-    /// Leaves the innermost function, with which a region ends, if no function of ours is called for that, and plain accesses count behind
-    /// it; whether it was so.
+    /// Leaves the innermost function, with which a region ends, if no function of ours is called for that; whether it was
+    /// so.
     #[inline(always)]
     pub(crate) fn exits_region_again<const SILENT: bool>(&self) -> bool {
         let end = self.top.get();
@@ -173,7 +172,7 @@ impl Thread {
         // There is a frame, because a region ends with it.
         let top = end - size_of::<Frame>();
         let is_due = || self.is_due_again() || self.is_turn_due_between_regions();
-        if !SILENT && is_due() || start::is_noisy() || start::skips_outside() {
+        if !SILENT && is_due() || start::is_noisy() {
             return false;
         }
         self.busy.set(true);

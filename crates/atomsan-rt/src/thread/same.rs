@@ -9,7 +9,7 @@
 //! - the thread's entry point, and whether it is in one;
 //! - how many edges have come in: the first transaction of a region after an edge is written down.
 //!
-//! Where plain accesses do not count outside of regions, nothing is the same. What else has to be so for a usual call is looked at each time, and so is whether the return address is where it was: a function
+//! What else has to be so for a usual call is looked at each time, and so is whether the return address is where it was: a function
 //! that aligns its frame may have the same stack with another frame.
 
 use super::{Frame, Thread};
@@ -92,7 +92,7 @@ impl Thread {
             return false;
         }
         let is_usual = self.is_outside() && same.place.get() == self.usual_place();
-        if !is_usual || self.stack_below(top) < stack || self.skips.get() {
+        if !is_usual || self.stack_below(top) < stack {
             return false;
         }
         let (Some(mine), Some(region)) = (self.next_mine(), NonZero::new(same.region.get())) else {
