@@ -431,6 +431,8 @@ impl Thread {
         self.top.set(self.base());
         self.excess.set(0);
         self.initialising.clear();
+        // Its stack may lie where that of the slot's last thread lay, and end elsewhere.
+        self.same.clear();
         self.forget_logged();
         self.busy.set(false);
         self.skip(false);

@@ -45,7 +45,7 @@ pub(super) struct Same {
 pub(super) struct SameCalls([Same; CALLS]);
 
 impl SameCalls {
-    /// Forgets all, because another recording has started.
+    /// Forgets all, because another thread or another recording has started.
     pub(super) fn clear(&self) {
         self.0.iter().for_each(|call| call.function.set(0));
     }
