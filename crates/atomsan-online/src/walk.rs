@@ -7,11 +7,8 @@
 //! that belongs to a component, and reads no further: mostly a component has one transaction of a few dozen
 //! records in a chunk of thousands.
 
-use crate::visited::Visited;
-#[cfg(test)]
-mod tests;
-
 use crate::live::{ChunkAt, Live, Word};
+use crate::visited::Visited;
 use atomsan_recording::file::Record;
 use atomsan_recording::format::{GUARD, Kind, LOW, first_word, second_word};
 use std::collections::VecDeque;
@@ -414,3 +411,6 @@ impl Walk {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
