@@ -198,3 +198,73 @@ fn a_thread_that_takes_over_a_slot_has_no_entry_point() {
         next.end();
     });
 }
+
+/// A region that is called again on the same stack is another one if an edge has come in since, or if the follower has said something
+/// else: then it is written down again, or it is none.
+fn call_on_the_same_stack(logs: Logs) {
+    repeat_with(logs, 1, || {
+        crate::shadow::reset(super::MEMORY, super::MEMORY_SIZE);
+        let register = || thread::register(start::new_thread_number(), None, no_stack).unwrap();
+        let (thread, other) = (register(), register());
+        calls::start_over();
+        thread.forget_calls();
+        let (region, atomic) = (3, KNOWN | USER | ATOMIC | 2 << FAMILY);
+        calls::tell(0x1010, 0x2000, KNOWN | USER | 1 << FAMILY, 0);
+        calls::tell(0x2010, 0x3000, atomic | region << REGION, 0);
+        thread.enter(0x1010, 0x2000, 0x9000);
+        // The region that the call begins, whether it was the same call, and how often regions have been written down.
+        let call = || {
+            let is_same = match thread.is_silent() {
+                true => thread.enters_same_region::<true>(0x2010, 0x3000, 0x8000),
+                false => thread.enters_same_region::<false>(0x2010, 0x3000, 0x8000),
+            };
+            if !is_same {
+                enter_as_hooks_do(thread, 0x2010, 0x3000, 0x8000);
+            }
+            let begun = thread.region();
+            exit_as_hooks_do(thread);
+            let links = super::LINKS.lock().unwrap();
+            let noted = links
+                .noted
+                .iter()
+                .filter(|noted| noted.0 == thread.slot.get());
+            (begun, is_same, noted.count())
+        };
+        let edge = |number| {
+            // From a transaction that the thread is not after yet.
+            other.set_region(1);
+            ownership::access(other, variable(number), 8, true, 1);
+            other.set_region(0);
+            ownership::access(thread, variable(number), 8, true, 1);
+        };
+        edge(0);
+        // It is looked up, then known, and then the same.
+        let (first, noted) = ((0..3).map(|_| call()).last(), call().2);
+        assert_eq!(first, Some((region, true, noted)));
+        edge(2);
+        assert_eq!(call(), (region, false, noted + 1));
+        assert_eq!(
+            (0..3).map(|_| call()).last(),
+            Some((region, true, noted + 1))
+        );
+        thread
+            .position
+            .made(0x2010, 0x3000)
+            .unwrap()
+            .answer()
+            .store(
+                KNOWN | USER | 2 << FAMILY,
+                core::sync::atomic::Ordering::Release,
+            );
+        assert_eq!(call(), (0, false, noted + 1));
+        thread.exit();
+        thread.end();
+        other.end();
+    });
+}
+
+#[test]
+fn a_call_on_the_same_stack_may_be_another_one() {
+    call_on_the_same_stack(Logs::Transactions);
+    call_on_the_same_stack(Logs::Edges);
+}

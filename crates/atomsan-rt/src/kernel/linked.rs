@@ -11,11 +11,13 @@ pub(super) type Transaction = (u32, u64);
 #[derive(Default)]
 pub(super) struct Links(pub(super) Vec<(Transaction, Transaction)>);
 
-/// Edges that stand for conflicts, and all of them.
+/// Edges that stand for conflicts, and all of them, and what is written down beside them.
 #[derive(Default)]
 pub(super) struct Edges {
     pub(super) conflicts: Links,
     pub(super) all: Links,
+    /// Regions that are written down without an edge, each with its slot.
+    pub(super) noted: Vec<(u32, u64)>,
 }
 
 impl Edges {
@@ -24,11 +26,15 @@ impl Edges {
         Edges {
             conflicts: Links(Vec::new()),
             all: Links(Vec::new()),
+            noted: Vec::new(),
         }
     }
 
     /// Adds what a record of a slot says.
     pub(super) fn add(&mut self, slot: u32, words: &[u64]) {
+        if words[0] >> 56 == Kind::Transaction as u64 {
+            self.noted.push((slot, words[1]));
+        }
         if words[0] >> 56 == Kind::Link as u64 {
             let from = ((words[1] & 0xffff) as u32, words[0] & LOW);
             let edge = (from, (slot, words[2]));
