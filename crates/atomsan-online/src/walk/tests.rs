@@ -255,15 +255,18 @@ fn all_of_components_is_visited_and_again() {
         let walk = Walk::new(1, stretches.clone());
         let mut visited = Visited::with_room(1 << 20);
         let mut seen = Vec::new();
-        let mut visit = |walk: &mut Walk, record: &Record, words: &[u64]| {
-            assert_eq!(words.len(), record.kind.words());
+        let step = |walk: &Walk, record: &Record| {
             let components = walk.components().collect();
-            seen.push((
+            (
                 record.position,
                 walk.transaction,
                 components,
                 walk.snapshot(),
-            ));
+            )
+        };
+        let mut visit = |walk: &mut Walk, record: &Record, words: &[u64]| {
+            assert_eq!(words.len(), record.kind.words());
+            seen.push(step(walk, record));
         };
         let whole = walk.clone();
         (walk.clone())
@@ -276,13 +279,7 @@ fn all_of_components_is_visited_and_again() {
             let mut seen = Vec::new();
             walk.retain(is_wanted);
             walk.again(&visited, settled, |walk, record, _| {
-                let components = walk.components().collect();
-                seen.push((
-                    record.position,
-                    walk.transaction,
-                    components,
-                    walk.snapshot(),
-                ));
+                seen.push(step(walk, record));
             });
             assert_eq!(same(seen), same(expected(is_wanted)), "{seed}");
         }
